@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * KBUS: lightweight messaging through the kernel.
+ *
+ * A program opens /dev/kbusN, which makes it a KSock, binds to message names
+ * and exchanges messages with the other KSocks of the same device. This header
+ * is all that user space may rely on; it only ever grows.
+ */
+#ifndef _UAPI_LINUX_KBUS_H
+#define _UAPI_LINUX_KBUS_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/**
+ * struct kbus_msg_id - what tells one message from another
+ * @network_id: 0 for a message of this device, to which KBUS gives the next
+ *	serial number; another value is the sender's, and KBUS leaves the whole
+ *	id alone
+ * @serial_num: ascends from message to message; after 2^32-1 comes 1
+ *
+ * {0, 0} is the id of no message.
+ */
+struct kbus_msg_id {
+	__u32 network_id;
+	__u32 serial_num;
+};
+
+/**
+ * struct kbus_orig_from - an end point on another network
+ * @network_id: the network
+ * @local_id: the KSock id there
+ *
+ * KBUS passes these on untouched.
+ */
+struct kbus_orig_from {
+	__u32 network_id;
+	__u32 local_id;
+};
+
+/**
+ * struct kbus_message_header - how a message begins, written or read
+ * @start_guard: KBUS_MSG_START_GUARD
+ * @id: the message's id; written with network_id 0, KBUS replaces it
+ * @in_reply_to: {0, 0}, or the id of the Request that this message answers
+ * @to: 0; in a Request, the only KSock that may be its replier; in a reply, the
+ *	KSock that sent the Request
+ * @from: the KSock that sent this; set by KBUS, 0 for KBUS itself
+ * @flags: KBUS_BIT_*
+ * @name_len: length of the name in bytes, without padding, at most
+ *	KBUS_MAX_NAME_LEN
+ * @data_len: length of the data in 32-bit words
+ *
+ * If @flags has KBUS_BIT_EXTENDED, two struct kbus_orig_from follow: where the
+ * message came from first, and where it is to go in the end. Then come the
+ * name, padded with zero bytes to a multiple of four, the data, and
+ * KBUS_MSG_END_GUARD as the last word. All words are in the machine's byte
+ * order. Bits 30 and 31 of @flags tell how many bytes of the last word of data
+ * are padding; they are user space's business, like all of the upper 16 bits.
+ */
+struct kbus_message_header {
+	__u32 start_guard;
+	struct kbus_msg_id id;
+	struct kbus_msg_id in_reply_to;
+	__u32 to;
+	__u32 from;
+	__u32 flags;
+	__u32 name_len;
+	__u32 data_len;
+};
+
+#define KBUS_MSG_START_GUARD	0x7375626B
+#define KBUS_MSG_END_GUARD	0x6B627573
+
+/* Limits on a message name, in bytes. */
+#define KBUS_MIN_NAME_LEN	3
+#define KBUS_MAX_NAME_LEN	1000
+
+/* The least value to which KBUS_IOC_MAXMSGSIZE can be set, in bytes. */
+#define KBUS_MIN_MAX_MSG_SIZE	100
+
+/* Set by the sender: this is a Request, and somebody must answer it. */
+#define KBUS_BIT_WANT_A_REPLY		0x00000001U
+/* Set by KBUS on the one copy whose reader must answer, cleared on all others. */
+#define KBUS_BIT_WANT_YOU_TO_REPLY	0x00000002U
+/* Set by KBUS on messages that it makes itself, cleared on all others. */
+#define KBUS_BIT_SYNTHETIC		0x00000004U
+/* Set by the sender: to be read before everything that is queued. */
+#define KBUS_BIT_URGENT			0x00000008U
+/* Set by the sender: SEND waits until every recipient has room. */
+#define KBUS_BIT_ALL_OR_WAIT		0x00000100U
+/* Set by the sender: SEND fails if any recipient has no room. */
+#define KBUS_BIT_ALL_OR_FAIL		0x00000200U
+/* Set by the sender: the header has the two struct kbus_orig_from. */
+#define KBUS_BIT_EXTENDED		0x00000400U
+/* Bits that mean nothing yet; a message that has one of them is refused. */
+#define KBUS_BITS_RESERVED		0x0000F8F0U
+/* Bits that are the users', passed on untouched. */
+#define KBUS_BITS_USER			0x3FFF0000U
+/* How many bytes, 0 to 3, of the last data word are padding. */
+#define KBUS_BITS_DATA_PAD		0xC0000000U
+#define KBUS_DATA_PAD_SHIFT		30
+
+/*
+ * The names of the messages that KBUS itself sends. They carry
+ * KBUS_BIT_SYNTHETIC. The first three stand in for the answer to a Request, and
+ * have its id as in_reply_to and no data.
+ */
+
+/* The replier closed its KSock, or died, before it read the Request. */
+#define KBUS_NAME_REPLIER_GONEAWAY	"$.KBUS.Replier.GoneAway"
+/* The replier read the Request, and closed its KSock without an answer. */
+#define KBUS_NAME_REPLIER_IGNORED	"$.KBUS.Replier.Ignored"
+/* The replier unbound before it read the Request. */
+#define KBUS_NAME_REPLIER_UNBOUND	"$.KBUS.Replier.Unbound"
+/* A replier has been bound or unbound; data: struct kbus_bind_event, name. */
+#define KBUS_NAME_REPLIER_BIND_EVENT	"$.KBUS.ReplierBindEvent"
+/* More repliers were unbound by a close than could be told of. No data. */
+#define KBUS_NAME_UNBIND_EVENTS_LOST	"$.KBUS.UnbindEventsLost"
+/* This KSock missed messages; data: how many since it was last told, __u32. */
+#define KBUS_NAME_MESSAGES_LOST		"$.KBUS.MessagesLost"
+
+/**
+ * struct kbus_bind_event - the data of KBUS_NAME_REPLIER_BIND_EVENT
+ * @is_bind: 1 for a bind, 0 for an unbind
+ * @binder: id of the KSock that bound or unbound
+ * @name_len: length in bytes of the name that follows, which is padded with
+ *	zero bytes to a multiple of four
+ */
+struct kbus_bind_event {
+	__u32 is_bind;
+	__u32 binder;
+	__u32 name_len;
+};
+
+/**
+ * struct kbus_bind_request - what to bind to, or to unbind from
+ * @is_replier: 1 to be the replier for the name, 0 to listen to it
+ * @name_len: length of the name in bytes
+ * @name: user address of the name, which needs no NUL at its end
+ */
+struct kbus_bind_request {
+	__u32 is_replier;
+	__u32 name_len;
+	__u64 name;
+};
+
+/**
+ * struct kbus_replier_query - who answers to a name
+ * @ksock_id: out: the replier's id, or 0 for none; ignored on input
+ * @name_len: length of the name in bytes
+ * @name: user address of the name, which needs no NUL at its end
+ */
+struct kbus_replier_query {
+	__u32 ksock_id;
+	__u32 name_len;
+	__u64 name;
+};
+
+/**
+ * struct kbus_lost_msgs - what a KSock has missed
+ * @count: out: copies of messages that were meant for this KSock and found no
+ *	room in its queue, since it was opened
+ */
+struct kbus_lost_msgs {
+	__u64 count;
+};
+
+/**
+ * struct kbus_peer_info - who opened a KSock
+ * @ksock_id: in: the KSock asked about
+ * @pid: out: process id as the asker's pid namespace has it, 0 if it has none
+ * @uid: out: effective user id as the asker's user namespace has it, or the
+ *	overflow id if it has none
+ * @gid: out: effective group id, likewise
+ */
+struct kbus_peer_info {
+	__u32 ksock_id;
+	__u32 pid;
+	__u32 uid;
+	__u32 gid;
+};
+
+/*
+ * Values of the switches MSGONLYONCE, VERBOSE, REPORTREPLIERBINDS and
+ * REPORTLOST. The value before the call is returned through the argument.
+ */
+#define KBUS_SWITCH_OFF		0U
+#define KBUS_SWITCH_ON		1U
+#define KBUS_SWITCH_ASK		0xFFFFFFFFU
+
+#define KBUS_IOC_MAGIC	'k'
+
+/*
+ * Every ioctl returns -1 and EFAULT for an argument that is no readable and,
+ * where something comes back, writable address, and ENOTTY for a number that is
+ * not listed here. EBADF means that the descriptor was not opened for what is
+ * asked. Errors beyond these are listed with each.
+ */
+
+/* The KSock itself. */
+
+/* RESET: has no effect. */
+#define KBUS_IOC_RESET		_IO(KBUS_IOC_MAGIC, 1)
+/* KSOCKID: the id of this KSock, from 1. */
+#define KBUS_IOC_KSOCKID	_IOR(KBUS_IOC_MAGIC, 4, __u32)
+/*
+ * MAXMSGS: set the length of this KSock's queue, in messages. 0 asks; any other
+ * value is clamped to what the administrator allows. The value in force comes
+ * back. Lowering it keeps what is queued.
+ */
+#define KBUS_IOC_MAXMSGS	_IOWR(KBUS_IOC_MAGIC, 11, __u32)
+/*
+ * MSGONLYONCE: a switch: with it on, a message that several bindings of this
+ * KSock match is queued once. Off by default.
+ * EINVAL: not a value of a switch.
+ */
+#define KBUS_IOC_MSGONLYONCE	_IOWR(KBUS_IOC_MAGIC, 14, __u32)
+
+/* Binding. */
+
+/*
+ * BIND: listen to a name, or become its replier, which needs a descriptor open
+ * for writing too.
+ * EBADF: not open for reading, or as replier not for writing.
+ * EINVAL: is_replier is neither 0 nor 1. EFAULT: no name, or not readable.
+ * EBADMSG: not a legal name, or one that has no replier but KBUS.
+ * ENAMETOOLONG: name_len is over KBUS_MAX_NAME_LEN.
+ * EADDRINUSE: the name has a replier. ENOSPC: too many bindings, of this KSock
+ * or of its user. ENOBUFS: the user's memory is used up.
+ * EAGAIN: repliers' binds are reported, and a listener to the reports is full;
+ * nothing has changed.
+ */
+#define KBUS_IOC_BIND		_IOW(KBUS_IOC_MAGIC, 2, struct kbus_bind_request)
+/*
+ * UNBIND: take back one BIND of this KSock, the newest that has the same name
+ * and kind. Unread copies that came by it go with it; the sender of an unread
+ * Request to a replier gets KBUS_NAME_REPLIER_UNBOUND.
+ * EINVAL: there is no such binding, or is_replier is neither 0 nor 1.
+ * EFAULT, EBADMSG, ENAMETOOLONG, EAGAIN: as for BIND.
+ */
+#define KBUS_IOC_UNBIND		_IOW(KBUS_IOC_MAGIC, 3, struct kbus_bind_request)
+/*
+ * REPLIER: who is bound as replier to exactly this name, wildcards being names
+ * of their own. Returns 1, or 0 if there is none.
+ * EFAULT, EBADMSG, ENAMETOOLONG: as for BIND.
+ */
+#define KBUS_IOC_REPLIER	_IOWR(KBUS_IOC_MAGIC, 5, struct kbus_replier_query)
+/*
+ * RESOLVE: who would be given a Request of this name now. Returns 1, or 0 if
+ * there is none.
+ * EFAULT, ENAMETOOLONG: as for BIND. EBADMSG: not a legal name, or a wildcard.
+ */
+#define KBUS_IOC_RESOLVE	_IOWR(KBUS_IOC_MAGIC, 35, struct kbus_replier_query)
+
+/* Sending. */
+
+/*
+ * SEND: send the message that has been written. Its id comes back. When SEND
+ * fails, the message is gone, except after EAGAIN and EINTR.
+ * EBADF: not open for writing. ENOMSG: nothing has been written.
+ * EINVAL: the message is not complete.
+ * EBADMSG: the name is not legal, or a wildcard.
+ * EACCES: the name is KBUS's own, and this is not a reply.
+ * ENOLCK: no room in the sender's own queue for the answer to this Request.
+ * EADDRNOTAVAIL: a Request to a name without a replier, or a reply to a KSock
+ * that is gone. ECONNREFUSED: a reply that nobody expects from this KSock.
+ * EPIPE: a Request to a particular KSock that is not the replier for the name.
+ * EBUSY: the replier's queue is full or, with KBUS_BIT_ALL_OR_FAIL, a
+ * listener's. EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a
+ * queue is full; poll for POLLOUT, then SEND again. EINTR: a signal came while
+ * SEND waited; SEND again. ENOBUFS: the user's memory is used up.
+ * EFAULT: the id could not be stored; if the address was good when the call
+ * began, the message has been sent all the same, and LASTSENT tells its id.
+ */
+#define KBUS_IOC_SEND		_IOR(KBUS_IOC_MAGIC, 8, struct kbus_msg_id)
+/* DISCARD: drop what has been written since the last SEND, if anything. */
+#define KBUS_IOC_DISCARD	_IO(KBUS_IOC_MAGIC, 9)
+/* LASTSENT: the id of the last message that was sent here, {0, 0} if none. */
+#define KBUS_IOC_LASTSENT	_IOR(KBUS_IOC_MAGIC, 10, struct kbus_msg_id)
+/*
+ * ABANDON: the answer to the Request with this id, sent here, is not wanted any
+ * more. Its place in the queue is free, and a later reply is refused.
+ * ENOENT: no Request with this id, sent here, is waiting for its answer.
+ */
+#define KBUS_IOC_ABANDON	_IOW(KBUS_IOC_MAGIC, 36, struct kbus_msg_id)
+
+/* Receiving. */
+
+/*
+ * NEXTMSG: drop the rest of the message being read, and make the next one in
+ * the queue the one that read() reads. Its length in bytes comes back, 0 if
+ * there is none. Returns 1, or 0 if there is none. Never waits; poll() does.
+ */
+#define KBUS_IOC_NEXTMSG	_IOR(KBUS_IOC_MAGIC, 6, __u32)
+/* LENLEFT: how many bytes of the message being read have not been read. */
+#define KBUS_IOC_LENLEFT	_IOR(KBUS_IOC_MAGIC, 7, __u32)
+/* NUMMSGS: how many messages are queued here, without the one being read. */
+#define KBUS_IOC_NUMMSGS	_IOR(KBUS_IOC_MAGIC, 12, __u32)
+/*
+ * UNREPLIEDTO: how many Requests NEXTMSG has brought here for an answer that
+ * have not been answered yet.
+ */
+#define KBUS_IOC_UNREPLIEDTO	_IOR(KBUS_IOC_MAGIC, 13, __u32)
+/* LOSTMSGS: how many copies this KSock has missed because it was full. */
+#define KBUS_IOC_LOSTMSGS	_IOR(KBUS_IOC_MAGIC, 33, struct kbus_lost_msgs)
+/*
+ * REPORTLOST: a switch: with it on, a KSock that has missed messages gets one
+ * KBUS_NAME_MESSAGES_LOST as soon as there is room. Off by default. Misses from
+ * before it was switched on are not reported.
+ * EINVAL: not a value of a switch.
+ */
+#define KBUS_IOC_REPORTLOST	_IOWR(KBUS_IOC_MAGIC, 34, __u32)
+
+/* The device, and the others on it. */
+
+/*
+ * PEERINFO: who opened the KSock with this id.
+ * ESRCH: there is no such KSock now.
+ */
+#define KBUS_IOC_PEERINFO	_IOWR(KBUS_IOC_MAGIC, 37, struct kbus_peer_info)
+/*
+ * VERBOSE: a switch of the whole device: with it on, the kernel log tells of
+ * binds, of messages that could not be sent, and of KSocks that come and go.
+ * Setting it needs a descriptor open for writing.
+ * EINVAL: not a value of a switch. EBADF: not open for writing.
+ */
+#define KBUS_IOC_VERBOSE	_IOWR(KBUS_IOC_MAGIC, 15, __u32)
+/*
+ * NEWDEVICE: make one more /dev/kbusN, and tell its N.
+ * EPERM: needs CAP_SYS_ADMIN. ENOSPC: there are 256 of them.
+ */
+#define KBUS_IOC_NEWDEVICE	_IOR(KBUS_IOC_MAGIC, 16, __u32)
+/*
+ * REPORTREPLIERBINDS: a switch of the whole device: with it on, each bind and
+ * unbind of a replier makes a KBUS_NAME_REPLIER_BIND_EVENT. Off by default.
+ * Setting it needs a descriptor open for writing.
+ * EINVAL: not a value of a switch. EBADF: not open for writing.
+ */
+#define KBUS_IOC_REPORTREPLIERBINDS	_IOWR(KBUS_IOC_MAGIC, 17, __u32)
+/*
+ * MAXMSGSIZE: set the length in bytes of the longest message that may be
+ * written to this device. 0 asks for the limit in force, 1 for the highest to
+ * which it can be set. The value asked for or set comes back. Setting it needs
+ * a descriptor open for writing.
+ * EINVAL: under KBUS_MIN_MAX_MSG_SIZE, or over what the administrator allows.
+ * EBADF: not open for writing.
+ */
+#define KBUS_IOC_MAXMSGSIZE	_IOWR(KBUS_IOC_MAGIC, 18, __u32)
+
+#endif /* _UAPI_LINUX_KBUS_H */
