@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who is bound to what.
+ *
+ * Names that somebody is bound to are in a hash table, wildcards by the words
+ * before the wildcard. So a message's name of n words is looked up n + 2 times,
+ * however many bindings there are. The hashes of all the beginnings of a name
+ * come from one pass over it.
+ */
+#include <linux/jhash.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "kbus.h"
+
+/* The part of a name before its wildcard, if it has one, and which one that is */
+struct kbus_name_key {
+	const char *start;
+	size_t len;
+	char wildcard;
+	u32 hash;
+};
+
+static u32 kbus_name_key_hash(const void *data, u32 len, u32 seed)
+{
+	const struct kbus_name_key *key = data;
+
+	return key->hash ^ seed;
+}
+
+static u32 kbus_name_obj_hash(const void *data, u32 len, u32 seed)
+{
+	const struct kbus_name *name = data;
+
+	return name->hash ^ seed;
+}
+
+static int kbus_name_cmp(struct rhashtable_compare_arg *arg, const void *obj)
+{
+	const struct kbus_name_key *key = arg->key;
+	const struct kbus_name *name = obj;
+	size_t len = name->len - (name->wildcard ? 1 : 0);
+
+	return key->wildcard != name->wildcard || key->len != len ||
+		memcmp(key->start, name->name, len);
+}
+
+static const struct rhashtable_params kbus_name_params = {
+	.head_offset = offsetof(struct kbus_name, by_hash),
+	.hashfn = kbus_name_key_hash,
+	.obj_hashfn = kbus_name_obj_hash,
+	.obj_cmpfn = kbus_name_cmp,
+	.automatic_shrinking = true,
+};
+
+int kbus_bindings_init(struct kbus_dev *dev)
+{
+	INIT_LIST_HEAD(&dev->bindings);
+	dev->hash_seed = get_random_u32();
+	return rhashtable_init(&dev->names, &kbus_name_params);
+}
+
+void kbus_bindings_destroy(struct kbus_dev *dev)
+{
+	WARN_ON_ONCE(dev->nr_bindings);
+	rhashtable_destroy(&dev->names);
+}
+
+/* Hash one more word, or a wildcard, of a name whose beginning has @hash. */
+static u32 kbus_name_hash_word(u32 hash, const char *word, size_t len)
+{
+	return jhash(word, len, hash);
+}
+
+static size_t kbus_name_word_len(const char *word, const char *end)
+{
+	const char *dot = memchr(word, '.', end - word);
+
+	return (dot ? dot : end) - word;
+}
+
+static struct kbus_name *kbus_name_look_up(struct kbus_dev *dev,
+					   const struct kbus_name_key *key)
+{
+	return rhashtable_lookup_fast(&dev->names, key, kbus_name_params);
+}
+
+static struct kbus_name_key kbus_name_key(struct kbus_dev *dev, const char *name,
+					  size_t len)
+{
+	const char *end = name + len, *word = name + 2;
+	struct kbus_name_key key = {
+		.start = name,
+		.wildcard = kbus_name_wildcard(name, len),
+		.hash = dev->hash_seed,
+	};
+
+	key.len = len - (key.wildcard ? 1 : 0);
+	while (word < end) {
+		size_t word_len = kbus_name_word_len(word, end);
+
+		key.hash = kbus_name_hash_word(key.hash, word, word_len);
+		word += word_len + 1;
+	}
+	return key;
+}
+
+/* The name itself, a wildcard standing for nothing but itself, or NULL */
+struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len)
+{
+	struct kbus_name_key key = kbus_name_key(dev, name, len);
+
+	lockdep_assert_held(&dev->lock);
+	return kbus_name_look_up(dev, &key);
+}
+
+/**
+ * kbus_name_match() - find all the bound names that a message's name matches
+ * @dev: the device, whose lock is held until the list is no longer used
+ * @name: a legal name without a wildcard
+ * @len: its length
+ *
+ * Return: the first and most specific of them, with the others by next_match in
+ * the order in which a Request looks for its replier.
+ */
+struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t len)
+{
+	const char *end = name + len, *word = name + 2;
+	struct kbus_name *found, *first = NULL;
+	u32 hash = dev->hash_seed;
+
+	lockdep_assert_held(&dev->lock);
+	/* Each one found is more specific than those before it. */
+	while (word < end) {
+		size_t word_len = kbus_name_word_len(word, end);
+		bool is_last = word + word_len == end;
+		static const char wildcards[] = "*%";
+		const char *wildcard;
+
+		for (wildcard = wildcards; *wildcard; wildcard++) {
+			const struct kbus_name_key key = {
+				.start = name,
+				.len = word - name,
+				.wildcard = *wildcard,
+				.hash = kbus_name_hash_word(hash, wildcard, 1),
+			};
+
+			if (*wildcard == '%' && !is_last)
+				continue;
+			found = kbus_name_look_up(dev, &key);
+			if (found) {
+				found->next_match = first;
+				first = found;
+			}
+		}
+		hash = kbus_name_hash_word(hash, word, word_len);
+		word += word_len + 1;
+	}
+
+	found = kbus_name_look_up(dev, &(struct kbus_name_key) {
+		.start = name, .len = len, .hash = hash,
+	});
+	if (found) {
+		found->next_match = first;
+		first = found;
+	}
+	return first;
+}
+
+/* The R binding that gets a Request whose name has these matches, or NULL */
+struct kbus_binding *kbus_match_replier(struct kbus_name *match)
+{
+	for (; match; match = match->next_match) {
+		if (match->replier && !match->replier->ks->closing)
+			return match->replier;
+	}
+	return NULL;
+}
+
+void kbus_name_put(struct kbus_name *name)
+{
+	if (refcount_dec_and_test(&name->refs))
+		kfree(name);
+}
+
+static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, size_t len)
+{
+	struct kbus_name *name;
+
+	name = kzalloc(struct_size(name, name, len + 1), GFP_KERNEL_ACCOUNT);
+	if (!name)
+		return NULL;
+	refcount_set(&name->refs, 1);
+	INIT_LIST_HEAD(&name->listeners);
+	memcpy(name->name, start, len);
+	name->len = len;
+	name->wildcard = kbus_name_wildcard(start, len);
+	name->hash = kbus_name_key(dev, start, len).hash;
+	return name;
+}
+
+static size_t kbus_binding_cost(const struct kbus_binding *b)
+{
+	return sizeof(*b) + sizeof(*b->name) + b->name->len;
+}
+
+/**
+ * kbus_binding_new() - make a binding that is not in force yet
+ * @ks: who binds
+ * @name: a legal name
+ * @len: its length
+ * @is_replier: R, not L
+ *
+ * Return: the binding, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
+ */
+struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name,
+				      size_t len, bool is_replier)
+{
+	struct kbus_binding *b = kzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT);
+
+	if (!b)
+		return ERR_PTR(-ENOMEM);
+	b->ks = ks;
+	b->is_replier = is_replier;
+	INIT_LIST_HEAD(&b->by_name);
+	INIT_LIST_HEAD(&b->items);
+	b->name = kbus_name_new(ks->dev, name, len);
+	if (!b->name)
+		goto free;
+	if (is_replier) {
+		b->unbind_event = kbus_event_new(false, ks->id, name, len);
+		if (!b->unbind_event)
+			goto put_name;
+	}
+	if (kbus_user_charge(ks->user, kbus_binding_cost(b)))
+		return b;
+
+	kbus_msg_put(b->unbind_event);
+	kbus_name_put(b->name);
+	kfree(b);
+	return ERR_PTR(-ENOBUFS);
+put_name:
+	kbus_name_put(b->name);
+free:
+	kfree(b);
+	return ERR_PTR(-ENOMEM);
+}
+
+/* Free a binding that is not in force any more, or never was. */
+void kbus_binding_free(struct kbus_binding *b)
+{
+	if (!b)
+		return;
+	if (b->is_counted)
+		atomic_dec(&b->ks->user->bindings);
+	kbus_user_uncharge(b->ks->user, kbus_binding_cost(b));
+	kbus_msg_put(b->unbind_event);
+	kbus_name_put(b->name);
+	kfree(b);
+}
+
+/* Count the binding, until it is freed, or return -ENOSPC. */
+int kbus_binding_count(struct kbus_binding *b)
+{
+	struct kbus_ksock *ks = b->ks;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (b->is_counted)
+		return 0;
+	if (ks->nr_bindings >= READ_ONCE(kbus_max_ksock_bindings) ||
+	    !kbus_user_count(&ks->user->bindings, READ_ONCE(kbus_max_user_bindings)))
+		return -ENOSPC;
+	b->is_counted = true;
+	return 0;
+}
+
+/**
+ * kbus_binding_link() - put a binding in force
+ * @b: which is counted, and whose name, if it is R, has no replier
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kbus_binding_link(struct kbus_binding *b)
+{
+	struct kbus_ksock *ks = b->ks;
+	struct kbus_dev *dev = ks->dev;
+	struct kbus_name *name;
+
+	lockdep_assert_held(&dev->lock);
+	name = kbus_name_find(dev, b->name->name, b->name->len);
+	if (name) {
+		refcount_inc(&name->refs);
+		kbus_name_put(b->name);
+		b->name = name;
+	} else if (rhashtable_insert_fast(&dev->names, &b->name->by_hash,
+					  kbus_name_params)) {
+		return -ENOMEM;
+	}
+
+	if (b->is_replier)
+		b->name->replier = b;
+	else
+		list_add(&b->by_name, &b->name->listeners);
+	b->serial = ++dev->last_binding;
+	list_add(&b->by_ksock, &ks->bindings);
+	ks->nr_bindings++;
+	list_add(&b->by_device, &dev->bindings);
+	dev->nr_bindings++;
+	return 0;
+}
+
+void kbus_binding_unlink(struct kbus_binding *b)
+{
+	struct kbus_dev *dev = b->ks->dev;
+
+	lockdep_assert_held(&dev->lock);
+	if (b->is_replier)
+		b->name->replier = NULL;
+	else
+		list_del_init(&b->by_name);
+	if (!b->name->replier && list_empty(&b->name->listeners))
+		rhashtable_remove_fast(&dev->names, &b->name->by_hash, kbus_name_params);
+	list_del(&b->by_ksock);
+	b->ks->nr_bindings--;
+	list_del(&b->by_device);
+	dev->nr_bindings--;
+}
+
+/* The newest binding that this KSock has made of this name and kind, or NULL */
+struct kbus_binding *kbus_binding_find(struct kbus_ksock *ks, const char *start,
+				       size_t len, bool is_replier)
+{
+	struct kbus_name *name = kbus_name_find(ks->dev, start, len);
+	struct list_head *by_name, *by_ksock;
+
+	if (!name)
+		return NULL;
+	if (is_replier)
+		return name->replier && name->replier->ks == ks ? name->replier : NULL;
+
+	/* Both lists have the newest first; the shorter one decides what it costs. */
+	by_name = name->listeners.next;
+	by_ksock = ks->bindings.next;
+	while (by_name != &name->listeners && by_ksock != &ks->bindings) {
+		struct kbus_binding *b = list_entry(by_name, struct kbus_binding, by_name);
+
+		if (b->ks == ks)
+			return b;
+		b = list_entry(by_ksock, struct kbus_binding, by_ksock);
+		if (b->name == name && !b->is_replier)
+			return b;
+		by_name = by_name->next;
+		by_ksock = by_ksock->next;
+	}
+	return NULL;
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Binding and unbinding, and the events that tell of repliers that come and go.
+ *
+ * An event that finds a listener full stops a BIND or UNBIND. It cannot stop a
+ * close, so it is queued over the listener's limit then, in its place in the
+ * order; there is a limit on how many a device may have of these.
+ */
+#include <linux/slab.h>
+
+#include "kbus.h"
+
+/* A KBUS_NAME_REPLIER_BIND_EVENT, without an id so far, or NULL */
+struct kbus_msg *kbus_event_new(bool is_bind, u32 binder, const char *name, size_t len)
+{
+	const struct kbus_bind_event event = {
+		.is_bind = is_bind, .binder = binder, .name_len = len,
+	};
+	const size_t data_len = sizeof(event) + ALIGN(len, 4);
+	struct kbus_msg *msg;
+
+	msg = kbus_msg_synthetic(strlen(KBUS_NAME_REPLIER_BIND_EVENT), data_len);
+	if (!msg)
+		return NULL;
+	kbus_msg_begin(msg, KBUS_NAME_REPLIER_BIND_EVENT, 0, data_len);
+	kbus_msg_append_bytes(msg, &event, sizeof(event));
+	kbus_msg_append_bytes(msg, name, len);
+	kbus_msg_append_padding(msg, len);
+	kbus_msg_finish(msg);
+	return msg;
+}
+
+/* Plan an event; the errors are kbus_send_plan()'s. */
+static int kbus_event_plan(struct kbus_send *s, struct kbus_dev *dev,
+			   struct kbus_msg *event, struct kbus_pool *pool,
+			   enum kbus_when_full when_full)
+{
+	static const char name[] = KBUS_NAME_REPLIER_BIND_EVENT;
+
+	kbus_send_init(s, dev, event, pool, when_full);
+	return kbus_send_plan(s, kbus_name_match(dev, name, sizeof(name) - 1), NULL, NULL);
+}
+
+/*
+ * Plan the event of a bind or unbind that has not happened yet. Return 0,
+ * -EAGAIN if a listener is full, -ENOMEM, or -ENOSPC if the device's lock was
+ * dropped to fill the pool, so that all must be looked at again.
+ */
+static int kbus_event_prepare(struct kbus_send *s, struct kbus_dev *dev,
+			      struct kbus_msg *event, struct kbus_pool *pool)
+{
+	int err = kbus_event_plan(s, dev, event, pool, KBUS_FULL_FAIL);
+
+	if (err) {
+		kbus_send_forget(s);
+		mutex_unlock(&dev->lock);
+		kbus_pool_fill(pool, s->need);
+		mutex_lock(&dev->lock);
+		return err;
+	}
+	if (s->taken < s->need)
+		err = -ENOMEM;
+	else if (kbus_send_room(s))
+		err = -EAGAIN;
+	if (err)
+		kbus_send_forget(s);
+	return err;
+}
+
+static void kbus_event_commit(struct kbus_send *s)
+{
+	kbus_send_set_id(s->dev, s->msg);
+	kbus_send_commit(s);
+}
+
+static int kbus_bind_locked(struct kbus_binding *b, struct kbus_msg *event,
+			    struct kbus_pool *pool)
+{
+	struct kbus_dev *dev = b->ks->dev;
+	struct kbus_name *name;
+	struct kbus_send s;
+	bool told;
+	int err;
+
+	do {
+		name = kbus_name_find(dev, b->name->name, b->name->len);
+		if (b->is_replier && name && name->replier)
+			return -EADDRINUSE;
+		err = kbus_binding_count(b);
+		told = b->is_replier && dev->report_binds;
+		if (!err && told)
+			err = kbus_event_prepare(&s, dev, event, pool);
+	} while (told && err == -ENOSPC && b->is_counted);
+	if (err)
+		return err;
+
+	err = kbus_binding_link(b);
+	if (!told)
+		return err;
+	if (err)
+		kbus_send_forget(&s);
+	else
+		kbus_event_commit(&s);
+	return err;
+}
+
+/**
+ * kbus_bind() - BIND, as far as it does not concern user memory
+ * @ks: who binds
+ * @name: a legal name
+ * @len: its length
+ * @is_replier: R, not L
+ *
+ * Return: 0, or a negative errno as listed at KBUS_IOC_BIND.
+ */
+int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier)
+{
+	struct kbus_dev *dev = ks->dev;
+	struct kbus_msg *event = NULL;
+	struct kbus_binding *b;
+	struct kbus_pool pool;
+	int err = -ENOMEM;
+
+	b = kbus_binding_new(ks, name, len, is_replier);
+	if (IS_ERR(b))
+		return PTR_ERR(b);
+	kbus_pool_init(&pool);
+	if (is_replier) {
+		event = kbus_event_new(true, ks->id, name, len);
+		if (!event)
+			goto free;
+	}
+
+	mutex_lock(&dev->lock);
+	err = kbus_bind_locked(b, event, &pool);
+	if (!err && is_replier)
+		kbus_wait_wake_requests(dev);
+	mutex_unlock(&dev->lock);
+	if (!err)
+		kbus_verbose(dev, "KSock %u is bound as %s for %.*s\n", ks->id,
+			     is_replier ? "replier" : "listener", (int)len, name);
+free:
+	kbus_msg_put(event);
+	kbus_pool_free(&pool);
+	if (err)
+		kbus_binding_free(b);
+	return err;
+}
+
+/* Take the unread copies that came by a binding out of the queue. */
+static void kbus_binding_take_unread(struct kbus_binding *b, struct list_head *items,
+				     struct list_head *requests)
+{
+	struct kbus_queue *q = &b->ks->q;
+	struct kbus_item *item, *next;
+
+	lockdep_assert_held(&b->ks->dev->lock);
+	spin_lock(&q->lock);
+	list_for_each_entry_safe(item, next, &b->items, by_binding) {
+		struct kbus_request *req = item->request;
+
+		kbus_queue_detach(q, item);
+		list_add_tail(&item->node, items);
+		if (!req)
+			continue;
+		item->request = NULL;
+		req->replier = NULL;
+		b->ks->nr_owed--;
+		list_move_tail(&req->by_replier, requests);
+	}
+	spin_unlock(&q->lock);
+}
+
+/**
+ * kbus_unbind() - UNBIND, as far as it does not concern user memory
+ * @ks: who unbinds
+ * @name: a legal name
+ * @len: its length
+ * @is_replier: R, not L
+ *
+ * Return: 0, or a negative errno as listed at KBUS_IOC_UNBIND.
+ */
+int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier)
+{
+	struct kbus_dev *dev = ks->dev;
+	LIST_HEAD(requests);
+	LIST_HEAD(items);
+	struct kbus_binding *b;
+	struct kbus_pool pool;
+	struct kbus_send s;
+	bool told;
+	int err;
+
+	kbus_pool_init(&pool);
+	mutex_lock(&dev->lock);
+	do {
+		b = kbus_binding_find(ks, name, len, is_replier);
+		err = b ? 0 : -EINVAL;
+		told = !err && is_replier && dev->report_binds;
+		if (told)
+			err = kbus_event_prepare(&s, dev, b->unbind_event, &pool);
+	} while (err == -ENOSPC);
+	if (!err) {
+		kbus_binding_unlink(b);
+		if (told)
+			kbus_event_commit(&s);
+		kbus_binding_take_unread(b, &items, &requests);
+		if (is_replier)
+			kbus_wait_wake_requests(dev);
+	}
+	mutex_unlock(&dev->lock);
+	kbus_pool_free(&pool);
+	if (err)
+		return err;
+
+	kbus_requests_fail(dev, &requests, KBUS_NAME_REPLIER_UNBOUND);
+	kbus_items_free(&items);
+	kbus_binding_free(b);
+	kbus_ksock_made_room(ks);
+	kbus_verbose(dev, "KSock %u is unbound as %s for %.*s\n", ks->id,
+		     is_replier ? "replier" : "listener", (int)len, name);
+	return 0;
+}
+
+/* Make an item that stands for an event too many say so instead, once a queue. */
+static bool kbus_event_end_list(struct kbus_queue *q, struct kbus_item *item,
+				struct kbus_msg *end)
+{
+	bool first;
+
+	if (!end)
+		return false;
+	spin_lock(&q->lock);
+	first = !q->events_ended;
+	q->events_ended = true;
+	spin_unlock(&q->lock);
+	if (!first)
+		return false;
+
+	kbus_msg_put(item->msg);
+	refcount_inc(&end->refs);
+	item->msg = end;
+	item->ends_events = true;
+	return true;
+}
+
+/*
+ * Make room in the plan of a close's event for the listeners that have none.
+ * Return whether @end is in it.
+ */
+static bool kbus_event_set_aside(struct kbus_send *s, struct kbus_msg *end)
+{
+	struct kbus_plan *plan;
+	bool ended = false;
+
+	list_for_each_entry(plan, &s->plan, node) {
+		struct kbus_ksock *ks = container_of(plan, struct kbus_ksock, plan);
+		struct kbus_item *item, *next;
+		u32 i = 0, gone = 0;
+
+		list_for_each_entry_safe(item, next, &plan->items, node) {
+			if (i++ < plan->room)
+				continue;
+			if (kbus_user_count(&s->dev->events_aside, KBUS_MAX_EVENTS_ASIDE)) {
+				item->is_aside = true;
+				continue;
+			}
+			gone++;
+			if (kbus_event_end_list(&ks->q, item, end))
+				ended = true;
+			else
+				kbus_pool_give(s->pool, item);
+		}
+		/* What is in the list now is queued, what is not is missed. */
+		plan->taken -= gone;
+		plan->room = plan->taken;
+	}
+	return ended;
+}
+
+/*
+ * Tell of an unbind by a close, and that there are more of them if @end has to
+ * say so. Return 0, or -ENOSPC with the number of items that the pool must have.
+ */
+static int kbus_event_close(struct kbus_binding *b, struct kbus_pool *pool,
+			    struct kbus_msg *end, u32 *need)
+{
+	struct kbus_dev *dev = b->ks->dev;
+	struct kbus_send s;
+	int err;
+
+	err = kbus_event_plan(&s, dev, b->unbind_event, pool, KBUS_FULL_ASIDE);
+	*need = s.need;
+	if (err) {
+		kbus_send_forget(&s);
+		return err;
+	}
+	kbus_send_room(&s);
+	kbus_send_set_id(dev, b->unbind_event);
+	if (kbus_event_set_aside(&s, end)) {
+		kbus_send_set_id(dev, end);
+		dev->sent++;
+	}
+	kbus_send_commit(&s);
+	return 0;
+}
+
+/* The copies that came by a binding stay, but it goes. */
+static void kbus_binding_disown_items(struct kbus_binding *b)
+{
+	struct kbus_item *item, *next;
+
+	spin_lock(&b->ks->q.lock);
+	list_for_each_entry_safe(item, next, &b->items, by_binding) {
+		list_del_init(&item->by_binding);
+		item->binding = NULL;
+	}
+	spin_unlock(&b->ks->q.lock);
+}
+
+static struct kbus_msg *kbus_events_lost_new(void)
+{
+	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_UNBIND_EVENTS_LOST), 0);
+
+	if (!msg)
+		return NULL;
+	kbus_msg_begin(msg, KBUS_NAME_UNBIND_EVENTS_LOST, 0, 0);
+	kbus_msg_finish(msg);
+	return msg;
+}
+
+/* Undo the oldest binding of a KSock that closes. Return false if it has none. */
+static bool kbus_unbind_oldest(struct kbus_ksock *ks, struct kbus_pool *pool)
+{
+	struct kbus_dev *dev = ks->dev;
+	struct kbus_msg *end = NULL;
+	struct kbus_binding *b;
+	u32 need;
+
+	if (READ_ONCE(dev->report_binds))
+		end = kbus_events_lost_new();
+	mutex_lock(&dev->lock);
+	for (;;) {
+		b = list_empty(&ks->bindings) ? NULL :
+			list_last_entry(&ks->bindings, struct kbus_binding, by_ksock);
+		if (!b || !b->is_replier || !dev->report_binds ||
+		    !kbus_event_close(b, pool, end, &need))
+			break;
+		mutex_unlock(&dev->lock);
+		kbus_pool_fill(pool, need);
+		mutex_lock(&dev->lock);
+	}
+	if (b) {
+		kbus_binding_unlink(b);
+		kbus_binding_disown_items(b);
+		if (b->is_replier)
+			kbus_wait_wake_requests(dev);
+	}
+	mutex_unlock(&dev->lock);
+	kbus_binding_free(b);
+	kbus_msg_put(end);
+	return b;
+}
+
+/* The KSock closes: undo its bindings, the oldest first, whatever happens. */
+void kbus_unbind_all(struct kbus_ksock *ks)
+{
+	struct kbus_pool pool;
+
+	kbus_pool_init(&pool);
+	/* One at a time, so that nobody else has to wait for all of them. */
+	while (kbus_unbind_oldest(ks, &pool))
+		cond_resched();
+	kbus_pool_free(&pool);
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The front door: what comes from user space is copied once, checked, and given
+ * to whoever does the work; what comes of it is copied back.
+ */
+#include <linux/capability.h>
+#include <linux/compat.h>
+#include <linux/cred.h>
+#include <linux/pid_namespace.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+
+#include "kbus.h"
+
+/* Copy in a name of @len bytes at user address @address, with a NUL put after it. */
+static char *kbus_copy_name(u64 address, u32 len)
+{
+	char *name;
+	int err;
+
+	if (!address)
+		return ERR_PTR(-EFAULT);
+	if (!len)
+		return ERR_PTR(-EBADMSG);
+	if (len > KBUS_MAX_NAME_LEN)
+		return ERR_PTR(-ENAMETOOLONG);
+	name = memdup_user_nul(u64_to_user_ptr(address), len);
+	if (IS_ERR(name))
+		return name;
+	err = kbus_name_check(name, len);
+	if (err) {
+		kfree(name);
+		return ERR_PTR(err);
+	}
+	return name;
+}
+
+static long kbus_ioctl_bind(struct kbus_ksock *ks, void __user *arg, bool unbind)
+{
+	struct kbus_bind_request req;
+	char *name;
+	int err;
+
+	if (copy_from_user(&req, arg, sizeof(req)))
+		return -EFAULT;
+	if (req.is_replier > 1)
+		return -EINVAL;
+	if (!(ks->mode & FMODE_READ) || (req.is_replier && !(ks->mode & FMODE_WRITE)))
+		return -EBADF;
+	name = kbus_copy_name(req.name, req.name_len);
+	if (IS_ERR(name))
+		return PTR_ERR(name);
+
+	if (req.is_replier && !strcmp(name, KBUS_NAME_REPLIER_BIND_EVENT))
+		err = -EBADMSG;
+	else if (unbind)
+		err = kbus_unbind(ks, name, req.name_len, req.is_replier);
+	else
+		err = kbus_bind(ks, name, req.name_len, req.is_replier);
+	kfree(name);
+	return err;
+}
+
+/* REPLIER, and RESOLVE, for which a wildcard is no name but a lot of names */
+static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query __user *arg,
+			       bool resolve)
+{
+	struct kbus_dev *dev = ks->dev;
+	struct kbus_replier_query query;
+	struct kbus_binding *replier;
+	struct kbus_name *bound;
+	char *name;
+
+	if (copy_from_user(&query, arg, sizeof(query)))
+		return -EFAULT;
+	name = kbus_copy_name(query.name, query.name_len);
+	if (IS_ERR(name))
+		return PTR_ERR(name);
+	if (resolve && kbus_name_wildcard(name, query.name_len)) {
+		kfree(name);
+		return -EBADMSG;
+	}
+
+	mutex_lock(&dev->lock);
+	if (resolve) {
+		replier = kbus_match_replier(kbus_name_match(dev, name, query.name_len));
+	} else {
+		bound = kbus_name_find(dev, name, query.name_len);
+		replier = bound ? bound->replier : NULL;
+	}
+	query.ksock_id = replier ? replier->ks->id : 0;
+	mutex_unlock(&dev->lock);
+	kfree(name);
+	if (put_user(query.ksock_id, &arg->ksock_id))
+		return -EFAULT;
+	return query.ksock_id ? 1 : 0;
+}
+
+/*
+ * The length is stored first, while no lock is held, and the message is popped
+ * if it is still the next one then. So a bad address costs nobody a message.
+ */
+static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
+{
+	struct kbus_queue *q = &ks->q;
+	struct kbus_item *next, *item;
+	struct kbus_msg *old;
+	bool is_next, more;
+	u32 len;
+
+	do {
+		spin_lock(&q->lock);
+		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		len = next ? next->msg->len : 0;
+		spin_unlock(&q->lock);
+		if (put_user(len, arg))
+			return -EFAULT;
+
+		mutex_lock(&ks->in_lock);
+		spin_lock(&q->lock);
+		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		/* Another item at the same address will do if it is as long. */
+		is_next = item == next && (!item || item->msg->len == len);
+		if (!is_next) {
+			spin_unlock(&q->lock);
+			mutex_unlock(&ks->in_lock);
+			continue;
+		}
+		old = ks->in;
+		ks->in = NULL;
+		ks->in_pos = 0;
+		if (item) {
+			ks->in_flags = kbus_msg_header(item->msg)->flags |
+				(item->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
+			kbus_queue_pop(q);
+			ks->in = item->msg;
+			item->msg = NULL;
+		}
+		more = !list_empty(&q->waiting) || q->lost_unreported;
+		spin_unlock(&q->lock);
+		mutex_unlock(&ks->in_lock);
+	} while (!is_next);
+
+	kbus_msg_put(old);
+	kbus_item_free(item);
+	if (item && more)
+		kbus_ksock_made_room(ks);
+	return item ? 1 : 0;
+}
+
+static long kbus_ioctl_lenleft(struct kbus_ksock *ks, u32 __user *arg)
+{
+	u32 left;
+
+	mutex_lock(&ks->in_lock);
+	left = ks->in ? ks->in->len - ks->in_pos : 0;
+	mutex_unlock(&ks->in_lock);
+	return put_user(left, arg);
+}
+
+static long kbus_ioctl_send(struct kbus_ksock *ks, bool nonblock,
+			    struct kbus_msg_id __user *arg)
+{
+	struct kbus_msg_id id;
+	long err;
+
+	if (!(ks->mode & FMODE_WRITE))
+		return -EBADF;
+	/* A bad address is better known before the message is gone. */
+	if (clear_user(arg, sizeof(*arg)))
+		return -EFAULT;
+	err = kbus_send(ks, nonblock, &id);
+	if (err)
+		return err;
+	return copy_to_user(arg, &id, sizeof(id)) ? -EFAULT : 0;
+}
+
+static long kbus_ioctl_discard(struct kbus_ksock *ks)
+{
+	mutex_lock(&ks->out_lock);
+	kbus_ksock_drop_out(ks);
+	mutex_unlock(&ks->out_lock);
+	return 0;
+}
+
+static long kbus_ioctl_lastsent(struct kbus_ksock *ks, struct kbus_msg_id __user *arg)
+{
+	struct kbus_msg_id id;
+
+	mutex_lock(&ks->out_lock);
+	id = ks->last_sent;
+	mutex_unlock(&ks->out_lock);
+	return copy_to_user(arg, &id, sizeof(id)) ? -EFAULT : 0;
+}
+
+static long kbus_ioctl_abandon(struct kbus_ksock *ks, struct kbus_msg_id __user *arg)
+{
+	struct kbus_msg_id id;
+
+	if (copy_from_user(&id, arg, sizeof(id)))
+		return -EFAULT;
+	return kbus_request_abandon(ks, &id);
+}
+
+/* Any of the numbers that the queue's lock protects */
+static long kbus_ioctl_count(struct kbus_ksock *ks, const u32 *count, u32 __user *arg)
+{
+	u32 value;
+
+	spin_lock(&ks->q.lock);
+	value = *count;
+	spin_unlock(&ks->q.lock);
+	return put_user(value, arg);
+}
+
+static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
+{
+	struct kbus_queue *q = &ks->q;
+	u32 limit, before;
+
+	if (get_user(limit, arg))
+		return -EFAULT;
+	if (!limit)
+		return kbus_ioctl_count(ks, &q->limit, arg);
+	limit = min(limit, READ_ONCE(kbus_max_queue_length));
+	if (put_user(limit, arg))
+		return -EFAULT;
+
+	spin_lock(&q->lock);
+	before = q->limit;
+	q->limit = limit;
+	spin_unlock(&q->lock);
+	if (limit > before)
+		kbus_ksock_made_room(ks);
+	return 0;
+}
+
+static long kbus_ioctl_lostmsgs(struct kbus_ksock *ks, struct kbus_lost_msgs __user *arg)
+{
+	struct kbus_lost_msgs lost;
+
+	spin_lock(&ks->q.lock);
+	lost.count = ks->q.lost;
+	spin_unlock(&ks->q.lock);
+	return copy_to_user(arg, &lost, sizeof(lost)) ? -EFAULT : 0;
+}
+
+/*
+ * What all the switches have in common. The value before is stored before
+ * anything changes; false in @set afterwards says that nothing is to.
+ */
+static long kbus_ioctl_switch(u32 __user *arg, bool before, bool may_set, bool *set,
+			      bool *on)
+{
+	u32 value;
+
+	if (get_user(value, arg))
+		return -EFAULT;
+	if (value != KBUS_SWITCH_ON && value != KBUS_SWITCH_OFF && value != KBUS_SWITCH_ASK)
+		return -EINVAL;
+	*set = value != KBUS_SWITCH_ASK;
+	*on = value == KBUS_SWITCH_ON;
+	if (*set && !may_set)
+		return -EBADF;
+	return put_user(before ? KBUS_SWITCH_ON : KBUS_SWITCH_OFF, arg);
+}
+
+static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
+{
+	bool set, on;
+	long err;
+
+	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.only_once), true, &set, &on);
+	if (err || !set)
+		return err;
+	WRITE_ONCE(ks->q.only_once, on);
+	/* A message of which fewer copies are needed may fit now. */
+	kbus_ksock_made_room(ks);
+	return 0;
+}
+
+static long kbus_ioctl_reportlost(struct kbus_ksock *ks, u32 __user *arg)
+{
+	bool set, on;
+	long err;
+
+	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.report_lost), true, &set, &on);
+	if (err || !set)
+		return err;
+	return kbus_ksock_report_lost(ks, on);
+}
+
+static long kbus_ioctl_verbose(struct kbus_ksock *ks, u32 __user *arg)
+{
+	bool set, on;
+	long err;
+
+	err = kbus_ioctl_switch(arg, READ_ONCE(ks->dev->verbose), ks->mode & FMODE_WRITE,
+				&set, &on);
+	if (!err && set)
+		WRITE_ONCE(ks->dev->verbose, on);
+	return err;
+}
+
+static long kbus_ioctl_reportbinds(struct kbus_ksock *ks, u32 __user *arg)
+{
+	struct kbus_dev *dev = ks->dev;
+	bool set, on;
+	long err;
+
+	err = kbus_ioctl_switch(arg, READ_ONCE(dev->report_binds), ks->mode & FMODE_WRITE,
+				&set, &on);
+	if (err || !set)
+		return err;
+	mutex_lock(&dev->lock);
+	WRITE_ONCE(dev->report_binds, on);
+	mutex_unlock(&dev->lock);
+	return 0;
+}
+
+static long kbus_ioctl_newdevice(u32 __user *arg)
+{
+	unsigned int index;
+	int err;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (clear_user(arg, sizeof(*arg)))
+		return -EFAULT;
+	err = kbus_dev_new(&index);
+	return err ?: put_user(index, arg);
+}
+
+static long kbus_ioctl_maxmsgsize(struct kbus_ksock *ks, u32 __user *arg)
+{
+	u32 highest = READ_ONCE(kbus_max_message_size);
+	u32 size;
+
+	if (get_user(size, arg))
+		return -EFAULT;
+	if (size == 0)
+		return put_user(READ_ONCE(ks->dev->max_msg_size), arg);
+	if (size == 1)
+		return put_user(highest, arg);
+	if (size < KBUS_MIN_MAX_MSG_SIZE || size > highest)
+		return -EINVAL;
+	if (!(ks->mode & FMODE_WRITE))
+		return -EBADF;
+	WRITE_ONCE(ks->dev->max_msg_size, size);
+	return 0;
+}
+
+static long kbus_ioctl_peerinfo(struct kbus_ksock *ks, struct kbus_peer_info __user *arg)
+{
+	struct kbus_dev *dev = ks->dev;
+	struct kbus_peer_info info;
+	struct kbus_ksock *peer;
+
+	if (copy_from_user(&info, arg, sizeof(info)))
+		return -EFAULT;
+	mutex_lock(&dev->lock);
+	peer = xa_load(&dev->ksocks, info.ksock_id);
+	if (!peer || xa_is_value(peer)) {
+		mutex_unlock(&dev->lock);
+		return -ESRCH;
+	}
+	info.pid = pid_vnr(peer->pid);
+	info.uid = from_kuid_munged(current_user_ns(), peer->uid);
+	info.gid = from_kgid_munged(current_user_ns(), peer->gid);
+	mutex_unlock(&dev->lock);
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long user_arg)
+{
+	struct kbus_ksock *ks = file->private_data;
+	void __user *arg = (void __user *)user_arg;
+
+	switch (cmd) {
+	case KBUS_IOC_RESET:
+		return 0;
+	case KBUS_IOC_BIND:
+		return kbus_ioctl_bind(ks, arg, false);
+	case KBUS_IOC_UNBIND:
+		return kbus_ioctl_bind(ks, arg, true);
+	case KBUS_IOC_KSOCKID:
+		return put_user(ks->id, (u32 __user *)arg);
+	case KBUS_IOC_REPLIER:
+		return kbus_ioctl_replier(ks, arg, false);
+	case KBUS_IOC_RESOLVE:
+		return kbus_ioctl_replier(ks, arg, true);
+	case KBUS_IOC_NEXTMSG:
+		return kbus_ioctl_nextmsg(ks, arg);
+	case KBUS_IOC_LENLEFT:
+		return kbus_ioctl_lenleft(ks, arg);
+	case KBUS_IOC_SEND:
+		return kbus_ioctl_send(ks, file->f_flags & O_NONBLOCK, arg);
+	case KBUS_IOC_DISCARD:
+		return kbus_ioctl_discard(ks);
+	case KBUS_IOC_LASTSENT:
+		return kbus_ioctl_lastsent(ks, arg);
+	case KBUS_IOC_ABANDON:
+		return kbus_ioctl_abandon(ks, arg);
+	case KBUS_IOC_MAXMSGS:
+		return kbus_ioctl_maxmsgs(ks, arg);
+	case KBUS_IOC_NUMMSGS:
+		return kbus_ioctl_count(ks, &ks->q.count, arg);
+	case KBUS_IOC_UNREPLIEDTO:
+		return kbus_ioctl_count(ks, &ks->q.unreplied, arg);
+	case KBUS_IOC_LOSTMSGS:
+		return kbus_ioctl_lostmsgs(ks, arg);
+	case KBUS_IOC_MSGONLYONCE:
+		return kbus_ioctl_msgonlyonce(ks, arg);
+	case KBUS_IOC_REPORTLOST:
+		return kbus_ioctl_reportlost(ks, arg);
+	case KBUS_IOC_VERBOSE:
+		return kbus_ioctl_verbose(ks, arg);
+	case KBUS_IOC_REPORTREPLIERBINDS:
+		return kbus_ioctl_reportbinds(ks, arg);
+	case KBUS_IOC_NEWDEVICE:
+		return kbus_ioctl_newdevice(arg);
+	case KBUS_IOC_MAXMSGSIZE:
+		return kbus_ioctl_maxmsgsize(ks, arg);
+	case KBUS_IOC_PEERINFO:
+		return kbus_ioctl_peerinfo(ks, arg);
+	default:
+		return -ENOTTY;
+	}
+}

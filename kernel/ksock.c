@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A KSock, which is one open file: open, release, write, read and poll.
+ */
+#include <linux/cred.h>
+#include <linux/pid.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "kbus.h"
+
+static void kbus_ksock_free(struct kbus_ksock *ks)
+{
+	kbus_msg_put(ks->out);
+	kbus_msg_put(ks->in);
+	kbus_msg_put(ks->lost_msg);
+	kbus_item_free(ks->lost_item);
+	put_pid(ks->pid);
+	if (ks->user)
+		atomic_dec(&ks->user->ksocks);
+	kbus_user_put(ks->user);
+	kfree(ks);
+}
+
+static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
+{
+	struct kbus_ksock *ks;
+	struct kbus_user *user;
+
+	ks = kzalloc(sizeof(*ks), GFP_KERNEL_ACCOUNT);
+	if (!ks)
+		return ERR_PTR(-ENOMEM);
+	ks->dev = dev;
+	ks->mode = mode;
+	mutex_init(&ks->out_lock);
+	mutex_init(&ks->in_lock);
+	init_waitqueue_head(&ks->wq);
+	kbus_queue_init(&ks->q);
+	INIT_LIST_HEAD(&ks->bindings);
+	INIT_LIST_HEAD(&ks->requests);
+	INIT_LIST_HEAD(&ks->owed);
+	INIT_LIST_HEAD(&ks->plan.node);
+	INIT_LIST_HEAD(&ks->plan.items);
+	INIT_LIST_HEAD(&ks->wait.node);
+	INIT_LIST_HEAD(&ks->wait.by_device);
+	ks->pid = get_pid(task_tgid(current));
+	ks->uid = current_euid();
+	ks->gid = current_egid();
+
+	user = kbus_user_get(current_uid());
+	if (!user) {
+		kbus_ksock_free(ks);
+		return ERR_PTR(-ENOMEM);
+	}
+	if (!kbus_user_count(&user->ksocks, READ_ONCE(kbus_max_user_ksocks))) {
+		kbus_user_put(user);
+		kbus_ksock_free(ks);
+		return ERR_PTR(-EMFILE);
+	}
+	ks->user = user;
+	return ks;
+}
+
+static int kbus_ksock_open(struct inode *inode, struct file *file)
+{
+	struct kbus_dev *dev = kbus_dev_get(iminor(inode));
+	struct kbus_ksock *ks;
+	int err;
+
+	if (!dev)
+		return -ENOENT;
+	ks = kbus_ksock_new(dev, file->f_mode);
+	if (IS_ERR(ks))
+		return PTR_ERR(ks);
+	err = xa_alloc_cyclic(&dev->ksocks, &ks->id, ks, XA_LIMIT(1, U32_MAX),
+			      &dev->next_ksock_id, GFP_KERNEL_ACCOUNT);
+	if (err < 0) {
+		kbus_ksock_free(ks);
+		return err == -EBUSY ? -EMFILE : err;
+	}
+	file->private_data = ks;
+	kbus_verbose(dev, "KSock %u is opened\n", ks->id);
+	return stream_open(inode, file);
+}
+
+/*
+ * Nothing here can fail or be interrupted, and nobody else has to wait for the
+ * whole of it. Once @closing is set, nothing new comes in; what is left goes in
+ * the order that the others are to see: unbind events, then statuses.
+ */
+static int kbus_ksock_release(struct inode *inode, struct file *file)
+{
+	struct kbus_ksock *ks = file->private_data;
+	struct kbus_dev *dev = ks->dev;
+	LIST_HEAD(items);
+
+	mutex_lock(&dev->lock);
+	ks->closing = true;
+	kbus_wait_end(ks);
+	kbus_wait_on_gone(ks);
+	kbus_requests_orphan(ks);
+	mutex_unlock(&dev->lock);
+
+	kbus_unbind_all(ks);
+	kbus_requests_fail(dev, &ks->owed, NULL);
+
+	spin_lock(&ks->q.lock);
+	while (!list_empty(&ks->q.items)) {
+		struct kbus_item *item = list_first_entry(&ks->q.items, struct kbus_item,
+							  node);
+
+		kbus_queue_detach(&ks->q, item);
+		list_add(&item->node, &items);
+	}
+	spin_unlock(&ks->q.lock);
+	kbus_items_free(&items);
+
+	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
+	kbus_ksock_free(ks);
+	return 0;
+}
+
+/* Drop the message being written, if there is one. */
+void kbus_ksock_drop_out(struct kbus_ksock *ks)
+{
+	lockdep_assert_held(&ks->out_lock);
+	if (ks->wait.since) {
+		mutex_lock(&ks->dev->lock);
+		kbus_wait_end(ks);
+		mutex_unlock(&ks->dev->lock);
+	}
+	kbus_msg_put(ks->out);
+	ks->out = NULL;
+	ks->out_begin_len = 0;
+	ks->out_serial++;
+}
+
+/* Begin the message whose header is complete, for a message of @len bytes. */
+static int kbus_ksock_begin_out(struct kbus_ksock *ks, u32 len)
+{
+	struct kbus_msg *msg = kbus_msg_new(len, ks->user);
+
+	if (IS_ERR(msg))
+		return PTR_ERR(msg);
+	kbus_msg_append_bytes(msg, ks->out_begin, sizeof(ks->out_begin));
+	ks->out = msg;
+	return 0;
+}
+
+/*
+ * Add a piece to the message being written. Return 0, an error for which the
+ * message must be dropped, or -ENOMEM or -ENOBUFS with nothing changed.
+ */
+static int kbus_ksock_add_out(struct kbus_ksock *ks, struct kbus_msg *piece)
+{
+	const struct kbus_message_header *hdr = (void *)ks->out_begin;
+	u32 had = ks->out_begin_len, from = 0, len = 0, left;
+	int err;
+
+	if (!ks->out) {
+		from = min_t(u32, sizeof(ks->out_begin) - had, piece->len);
+		memcpy(ks->out_begin + had, piece->head, from);
+		ks->out_begin_len += from;
+		if (ks->out_begin_len >= sizeof(hdr->start_guard) &&
+		    hdr->start_guard != KBUS_MSG_START_GUARD)
+			return -EINVAL;
+		if (ks->out_begin_len < sizeof(ks->out_begin))
+			return 0;
+
+		err = kbus_msg_check_header(hdr, READ_ONCE(ks->dev->max_msg_size), &len);
+		if (err)
+			return err;
+		if (!had && piece->len == len) {
+			/* The usual case: one write, one message, nothing to copy */
+			refcount_inc(&piece->refs);
+			ks->out = piece;
+			return kbus_msg_check_filled(ks->out);
+		}
+		err = kbus_ksock_begin_out(ks, len);
+		if (err) {
+			ks->out_begin_len = had;
+			return err;
+		}
+	}
+
+	left = ks->out->len - ks->out->filled;
+	err = kbus_msg_append(ks->out, piece, from);
+	if (err) {
+		if (from) {
+			kbus_msg_put(ks->out);
+			ks->out = NULL;
+			ks->out_begin_len = had;
+		}
+		return err;
+	}
+	err = kbus_msg_check_filled(ks->out);
+	return !err && piece->len - from > left ? -EMSGSIZE : err;
+}
+
+static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
+{
+	struct kbus_ksock *ks = iocb->ki_filp->private_data;
+	size_t count = iov_iter_count(from);
+	struct kbus_msg *piece;
+	int err;
+
+	if (!count)
+		return 0;
+	/* No message can have more; one byte too many is enough to tell. */
+	piece = kbus_msg_from_iter(from, min_t(size_t, count,
+					       READ_ONCE(ks->dev->max_msg_size) + 1),
+				   ks->user);
+	if (IS_ERR(piece))
+		return PTR_ERR(piece);
+
+	mutex_lock(&ks->out_lock);
+	if (ks->wait.since) {
+		err = -EALREADY;
+	} else {
+		err = kbus_ksock_add_out(ks, piece);
+		if (err && err != -ENOMEM && err != -ENOBUFS)
+			kbus_ksock_drop_out(ks);
+	}
+	mutex_unlock(&ks->out_lock);
+	kbus_msg_put(piece);
+	return err ?: count;
+}
+
+static ssize_t kbus_ksock_read(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct kbus_ksock *ks = iocb->ki_filp->private_data;
+	struct kbus_msg *msg;
+	u32 pos, flags, count;
+	size_t done;
+
+	mutex_lock(&ks->in_lock);
+	msg = ks->in;
+	if (!msg) {
+		mutex_unlock(&ks->in_lock);
+		return 0;
+	}
+	refcount_inc(&msg->refs);
+	pos = ks->in_pos;
+	flags = ks->in_flags;
+	count = min_t(size_t, iov_iter_count(to), msg->len - pos);
+	ks->in_pos += count;
+	mutex_unlock(&ks->in_lock);
+
+	done = kbus_msg_to_iter(msg, pos, count, flags, to);
+	if (done < count) {
+		/* Not copied, not read, unless somebody else has read on. */
+		mutex_lock(&ks->in_lock);
+		if (ks->in == msg && ks->in_pos == pos + count)
+			ks->in_pos = pos + done;
+		mutex_unlock(&ks->in_lock);
+	}
+	kbus_msg_put(msg);
+	return done || !count ? done : -EFAULT;
+}
+
+static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
+{
+	struct kbus_ksock *ks = file->private_data;
+	struct kbus_item *item;
+	__poll_t events = 0;
+
+	poll_wait(file, &ks->wq, table);
+	spin_lock(&ks->q.lock);
+	item = list_first_entry_or_null(&ks->q.items, struct kbus_item, node);
+	if (item) {
+		events |= EPOLLIN | EPOLLRDNORM;
+		if (kbus_msg_header(item->msg)->flags & KBUS_BIT_URGENT)
+			events |= EPOLLPRI;
+	}
+	spin_unlock(&ks->q.lock);
+	if (ks->mode & FMODE_WRITE &&
+	    (!READ_ONCE(ks->wait.since) || READ_ONCE(ks->wait.ready)))
+		events |= EPOLLOUT | EPOLLWRNORM;
+	return events;
+}
+
+/* Have ready what the next report of lost messages needs. */
+static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
+{
+	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST),
+						  sizeof(u32));
+	struct kbus_item *item = kbus_item_new();
+	int err = msg && item ? 0 : -ENOMEM;
+
+	mutex_lock(&ks->dev->lock);
+	if (!err && !ks->lost_msg) {
+		swap(ks->lost_msg, msg);
+		swap(ks->lost_item, item);
+	}
+	mutex_unlock(&ks->dev->lock);
+	kbus_msg_put(msg);
+	kbus_item_free(item);
+	return err;
+}
+
+/**
+ * kbus_ksock_report_lost() - switch REPORTLOST
+ * @ks: the KSock
+ * @on: report from now on
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
+{
+	if (on && kbus_ksock_prepare_report(ks))
+		return -ENOMEM;
+	spin_lock(&ks->q.lock);
+	ks->q.report_lost = on;
+	if (!on)
+		ks->q.lost_unreported = 0;
+	spin_unlock(&ks->q.lock);
+	return 0;
+}
+
+/* There may be room in this KSock's queue that was not there before. */
+void kbus_ksock_made_room(struct kbus_ksock *ks)
+{
+	bool report;
+
+	spin_lock(&ks->q.lock);
+	kbus_wait_wake_next(&ks->q);
+	report = ks->q.lost_unreported;
+	spin_unlock(&ks->q.lock);
+	if (!report || kbus_ksock_prepare_report(ks))
+		return;
+	mutex_lock(&ks->dev->lock);
+	kbus_send_report_lost(ks);
+	mutex_unlock(&ks->dev->lock);
+}
+
+const struct file_operations kbus_fops = {
+	.owner = THIS_MODULE,
+	.open = kbus_ksock_open,
+	.release = kbus_ksock_release,
+	.read_iter = kbus_ksock_read,
+	.write_iter = kbus_ksock_write,
+	.poll = kbus_ksock_poll,
+	.unlocked_ioctl = kbus_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KBUS: parameters, init and exit.
+ */
+#include <linux/mm.h>
+#include <linux/module.h>
+
+#include "kbus.h"
+
+/* A parameter that has a lowest and a highest value */
+#define KBUS_PARAM_BOUNDS(variable, low, high)				\
+static int variable##_set(const char *val, const struct kernel_param *kp) \
+{									\
+	return param_set_uint_minmax(val, kp, low, high);		\
+}									\
+static const struct kernel_param_ops variable##_ops = {			\
+	.set = variable##_set,						\
+	.get = param_get_uint,						\
+}
+
+/* No message may be so long that its length overflows 32 bits anywhere. */
+#define KBUS_MESSAGE_SIZE_MAX	0x40000000U
+#define KBUS_QUEUE_LENGTH_MAX	0x00100000U
+
+unsigned int kbus_num_devices = 1;
+KBUS_PARAM_BOUNDS(kbus_num_devices, 1, KBUS_MAX_DEVICES);
+module_param_cb(num_kbus_devices, &kbus_num_devices_ops, &kbus_num_devices, 0444);
+MODULE_PARM_DESC(num_kbus_devices, "devices to make at load (1 to 256)");
+
+unsigned int kbus_default_queue_length = 100;
+KBUS_PARAM_BOUNDS(kbus_default_queue_length, 1, KBUS_QUEUE_LENGTH_MAX);
+module_param_cb(default_queue_length, &kbus_default_queue_length_ops,
+		&kbus_default_queue_length, 0644);
+MODULE_PARM_DESC(default_queue_length, "messages that the queue of a new KSock takes");
+
+unsigned int kbus_max_queue_length = 10000;
+KBUS_PARAM_BOUNDS(kbus_max_queue_length, 1, KBUS_QUEUE_LENGTH_MAX);
+module_param_cb(max_queue_length, &kbus_max_queue_length_ops, &kbus_max_queue_length, 0644);
+MODULE_PARM_DESC(max_queue_length, "messages that a KSock can make its queue take");
+
+unsigned int kbus_default_message_size = 1 << 20;
+KBUS_PARAM_BOUNDS(kbus_default_message_size, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
+module_param_cb(default_message_size, &kbus_default_message_size_ops,
+		&kbus_default_message_size, 0644);
+MODULE_PARM_DESC(default_message_size, "bytes of the longest message of a new device");
+
+unsigned int kbus_max_message_size = 16 << 20;
+KBUS_PARAM_BOUNDS(kbus_max_message_size, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
+module_param_cb(max_message_size, &kbus_max_message_size_ops, &kbus_max_message_size, 0644);
+MODULE_PARM_DESC(max_message_size, "bytes that the longest message of a device can be set to");
+
+unsigned long kbus_max_queue_bytes = 32 << 20;
+module_param_named(max_queue_bytes, kbus_max_queue_bytes, ulong, 0644);
+MODULE_PARM_DESC(max_queue_bytes, "bytes that are queued on a KSock");
+
+unsigned int kbus_max_ksock_bindings = 4096;
+module_param_named(max_ksock_bindings, kbus_max_ksock_bindings, uint, 0644);
+MODULE_PARM_DESC(max_ksock_bindings, "bindings of a KSock");
+
+unsigned int kbus_max_user_bindings = 65536;
+KBUS_PARAM_BOUNDS(kbus_max_user_bindings, 0, INT_MAX);
+module_param_cb(max_user_bindings, &kbus_max_user_bindings_ops, &kbus_max_user_bindings, 0644);
+MODULE_PARM_DESC(max_user_bindings, "bindings of a user");
+
+unsigned int kbus_max_user_ksocks = 4096;
+KBUS_PARAM_BOUNDS(kbus_max_user_ksocks, 0, INT_MAX);
+module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksocks, 0644);
+MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
+
+unsigned long kbus_max_user_bytes;
+module_param_named(max_user_bytes, kbus_max_user_bytes, ulong, 0644);
+MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of the memory)");
+
+unsigned int kbus_first_serial = 1;
+KBUS_PARAM_BOUNDS(kbus_first_serial, 1, UINT_MAX);
+module_param_cb(first_serial, &kbus_first_serial_ops, &kbus_first_serial, 0644);
+MODULE_PARM_DESC(first_serial, "serial number of the first message of a new device");
+
+unsigned int kbus_first_ksock_id = 1;
+KBUS_PARAM_BOUNDS(kbus_first_ksock_id, 1, UINT_MAX);
+module_param_cb(first_ksock_id, &kbus_first_ksock_id_ops, &kbus_first_ksock_id, 0644);
+MODULE_PARM_DESC(first_ksock_id, "id of the first KSock of a new device");
+
+unsigned short kbus_device_mode = 0660;
+
+static int kbus_set_device_mode(const char *val, const struct kernel_param *kp)
+{
+	unsigned short mode;
+	int err = kstrtou16(val, 8, &mode);
+
+	if (err)
+		return err;
+	if (mode > 0777)
+		return -EINVAL;
+	kbus_device_mode = mode;
+	return 0;
+}
+
+static int kbus_get_device_mode(char *buffer, const struct kernel_param *kp)
+{
+	return sprintf(buffer, "%04o\n", kbus_device_mode);
+}
+
+static const struct kernel_param_ops kbus_device_mode_ops = {
+	.set = kbus_set_device_mode,
+	.get = kbus_get_device_mode,
+};
+module_param_cb(device_mode, &kbus_device_mode_ops, NULL, 0444);
+MODULE_PARM_DESC(device_mode, "mode of the device nodes, in octal");
+
+static int __init kbus_init(void)
+{
+	int err;
+
+	if (!kbus_max_user_bytes)
+		kbus_max_user_bytes = (totalram_pages() / 8) << PAGE_SHIFT;
+
+	err = kbus_queue_cache_init();
+	if (err)
+		return err;
+	err = kbus_procfs_init();
+	if (err)
+		goto cache_exit;
+	err = kbus_devs_init();
+	if (err)
+		goto procfs_exit;
+	return 0;
+procfs_exit:
+	kbus_procfs_exit();
+cache_exit:
+	kbus_queue_cache_exit();
+	return err;
+}
+
+static void __exit kbus_exit(void)
+{
+	kbus_procfs_exit();
+	kbus_devs_exit();
+	kbus_queue_cache_exit();
+}
+
+module_init(kbus_init);
+module_exit(kbus_exit);
+MODULE_DESCRIPTION("KBUS message bus");
+MODULE_AUTHOR("The KBUS founders");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /proc/kbus/bindings and /proc/kbus/stats.
+ *
+ * Opening one of them takes a snapshot of each device in one step, as an array
+ * of rows; reading shows that, so that no device is held up by a slow reader.
+ */
+#include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/proc_fs.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/user_namespace.h>
+
+#include "kbus.h"
+
+struct kbus_dev_row {
+	u64 sent;
+	u32 ksocks;
+	u32 bindings;
+	u32 last_serial;
+	u32 max_msg_size;
+	u32 waits;
+	u32 events_aside;
+	bool report_binds;
+	bool verbose;
+};
+
+struct kbus_ksock_row {
+	u32 id;
+	struct pid *pid;
+	kuid_t uid;
+	kgid_t gid;
+	u32 queued;
+	u32 limit;
+	u32 queued_max;
+	size_t bytes;
+	size_t bytes_max;
+	u64 sent;
+	u64 received;
+	u64 lost;
+	u32 bindings;
+	u32 awaiting;
+	u32 owed;
+	u32 unreplied;
+	bool only_once;
+	bool waiting;
+};
+
+struct kbus_binding_row {
+	u32 ksock_id;
+	struct pid *pid;
+	struct kbus_name *name;
+	bool is_replier;
+};
+
+enum kbus_row_kind { KBUS_ROW_DEV, KBUS_ROW_KSOCK, KBUS_ROW_BINDING };
+
+struct kbus_row {
+	enum kbus_row_kind kind;
+	unsigned int dev;
+	union {
+		struct kbus_dev_row device;
+		struct kbus_ksock_row ksock;
+		struct kbus_binding_row binding;
+	};
+};
+
+/* All the rows of a file; @capacity is for allocation only */
+struct kbus_snapshot {
+	struct kbus_row *rows;
+	size_t count;
+	size_t capacity;
+};
+
+/* Have room for @more rows. */
+static int kbus_snapshot_reserve(struct kbus_snapshot *snap, size_t more)
+{
+	size_t capacity = snap->count + more;
+	struct kbus_row *rows;
+
+	if (capacity <= snap->capacity)
+		return 0;
+	/* Some more, for those who come while no lock is held */
+	capacity += 16 + more / 8;
+	rows = kvmalloc_array(capacity, sizeof(*rows), GFP_KERNEL_ACCOUNT);
+	if (!rows)
+		return -ENOMEM;
+	memcpy(rows, snap->rows, snap->count * sizeof(*rows));
+	kvfree(snap->rows);
+	snap->rows = rows;
+	snap->capacity = capacity;
+	return 0;
+}
+
+static struct kbus_row *kbus_snapshot_add(struct kbus_snapshot *snap, struct kbus_dev *dev,
+					  enum kbus_row_kind kind)
+{
+	struct kbus_row *row = &snap->rows[snap->count++];
+
+	row->kind = kind;
+	row->dev = dev->index;
+	return row;
+}
+
+static void kbus_snapshot_free(struct kbus_snapshot *snap)
+{
+	size_t i;
+
+	for (i = 0; i < snap->count; i++) {
+		struct kbus_row *row = &snap->rows[i];
+
+		if (row->kind == KBUS_ROW_BINDING && row->binding.name) {
+			kbus_name_put(row->binding.name);
+			put_pid(row->binding.pid);
+		} else if (row->kind == KBUS_ROW_KSOCK) {
+			put_pid(row->ksock.pid);
+		}
+	}
+	kvfree(snap->rows);
+	kfree(snap);
+}
+
+static size_t kbus_dev_count_ksocks(struct kbus_dev *dev)
+{
+	struct kbus_ksock *ks;
+	unsigned long id;
+	size_t count = 0;
+
+	xa_for_each(&dev->ksocks, id, ks)
+		count += !xa_is_value(ks);
+	return count;
+}
+
+static void kbus_snapshot_ksock(struct kbus_ksock *ks, struct kbus_ksock_row *row)
+{
+	row->id = ks->id;
+	row->pid = get_pid(ks->pid);
+	row->uid = ks->uid;
+	row->gid = ks->gid;
+	row->sent = ks->sent;
+	row->bindings = ks->nr_bindings;
+	row->awaiting = ks->nr_requests;
+	row->owed = ks->nr_owed;
+	row->waiting = ks->wait.since;
+	spin_lock(&ks->q.lock);
+	row->queued = ks->q.count;
+	row->limit = ks->q.limit;
+	row->queued_max = ks->q.count_max;
+	row->bytes = ks->q.bytes;
+	row->bytes_max = ks->q.bytes_max;
+	row->received = ks->q.received;
+	row->lost = ks->q.lost;
+	row->unreplied = ks->q.unreplied;
+	row->only_once = ks->q.only_once;
+	spin_unlock(&ks->q.lock);
+}
+
+static void kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev,
+				size_t ksocks)
+{
+	struct kbus_ksock *ks;
+	unsigned long id;
+
+	kbus_snapshot_add(snap, dev, KBUS_ROW_DEV)->device = (struct kbus_dev_row) {
+		.sent = dev->sent,
+		.ksocks = ksocks,
+		.bindings = dev->nr_bindings,
+		.last_serial = dev->last_serial,
+		.max_msg_size = READ_ONCE(dev->max_msg_size),
+		.waits = dev->nr_waits,
+		.events_aside = atomic_read(&dev->events_aside),
+		.report_binds = dev->report_binds,
+		.verbose = READ_ONCE(dev->verbose),
+	};
+	xa_for_each(&dev->ksocks, id, ks) {
+		if (!xa_is_value(ks) && ksocks--)
+			kbus_snapshot_ksock(ks, &kbus_snapshot_add(snap, dev,
+								   KBUS_ROW_KSOCK)->ksock);
+	}
+}
+
+static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
+{
+	struct kbus_binding *b;
+
+	/* A row without a name is the header. */
+	kbus_snapshot_add(snap, dev, KBUS_ROW_BINDING)->binding.name = NULL;
+	list_for_each_entry(b, &dev->bindings, by_device) {
+		struct kbus_binding_row *row;
+
+		row = &kbus_snapshot_add(snap, dev, KBUS_ROW_BINDING)->binding;
+		refcount_inc(&b->name->refs);
+		row->name = b->name;
+		row->pid = get_pid(b->ks->pid);
+		row->ksock_id = b->ks->id;
+		row->is_replier = b->is_replier;
+	}
+}
+
+/* Add one device to the snapshot. */
+static int kbus_snapshot_dev(struct kbus_snapshot *snap, struct kbus_dev *dev, bool stats)
+{
+	size_t rows = 1;
+
+	do {
+		int err = kbus_snapshot_reserve(snap, rows);
+
+		if (err)
+			return err;
+		mutex_lock(&dev->lock);
+		rows = 1 + (stats ? kbus_dev_count_ksocks(dev) : dev->nr_bindings);
+		if (snap->count + rows > snap->capacity) {
+			mutex_unlock(&dev->lock);
+			continue;
+		}
+		if (stats)
+			kbus_snapshot_stats(snap, dev, rows - 1);
+		else
+			kbus_snapshot_bindings(snap, dev);
+		mutex_unlock(&dev->lock);
+		return 0;
+	} while (!fatal_signal_pending(current));
+	return -EINTR;
+}
+
+static void kbus_show_dev(struct seq_file *m, unsigned int dev, const struct kbus_dev_row *row)
+{
+	seq_printf(m, "device %u ksocks=%u bindings=%u sent=%llu last_serial=%u", dev,
+		   row->ksocks, row->bindings, row->sent, row->last_serial);
+	seq_printf(m, " max_message_size=%u report_replier_binds=%d verbose=%d",
+		   row->max_msg_size, row->report_binds, row->verbose);
+	seq_printf(m, " waiting=%u events_aside=%u\n", row->waits, row->events_aside);
+}
+
+static void kbus_show_ksock(struct seq_file *m, unsigned int dev,
+			    const struct kbus_ksock_row *row)
+{
+	seq_printf(m, "ksock %u %u pid=%d uid=%u gid=%u", dev, row->id, pid_vnr(row->pid),
+		   from_kuid_munged(current_user_ns(), row->uid),
+		   from_kgid_munged(current_user_ns(), row->gid));
+	seq_printf(m, " queued=%u queue_limit=%u bytes=%zu bytes_limit=%lu",
+		   row->queued, row->limit, row->bytes, READ_ONCE(kbus_max_queue_bytes));
+	seq_printf(m, " queued_max=%u bytes_max=%zu sent=%llu received=%llu lost=%llu",
+		   row->queued_max, row->bytes_max, row->sent, row->received, row->lost);
+	seq_printf(m, " bindings=%u awaiting=%u owed=%u unreplied=%u", row->bindings,
+		   row->awaiting, row->owed, row->unreplied);
+	seq_printf(m, " only_once=%d waiting=%d\n", row->only_once, row->waiting);
+}
+
+static void kbus_show_binding(struct seq_file *m, unsigned int dev,
+			      const struct kbus_binding_row *row)
+{
+	if (!row->name) {
+		seq_puts(m, "# <device> is bound to <Ksock-ID> in <process-PID> as <Replier|Listener> for <message-name>\n");
+		return;
+	}
+	seq_printf(m, "%3u: %8u %8lu  %c  %s\n", dev, row->ksock_id,
+		   (unsigned long)pid_vnr(row->pid), row->is_replier ? 'R' : 'L',
+		   row->name->name);
+}
+
+static void *kbus_seq_start(struct seq_file *m, loff_t *pos)
+{
+	struct kbus_snapshot *snap = m->private;
+
+	return *pos < snap->count ? &snap->rows[*pos] : NULL;
+}
+
+static void *kbus_seq_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return kbus_seq_start(m, pos);
+}
+
+static void kbus_seq_stop(struct seq_file *m, void *v)
+{
+}
+
+static int kbus_seq_show(struct seq_file *m, void *v)
+{
+	const struct kbus_row *row = v;
+
+	switch (row->kind) {
+	case KBUS_ROW_DEV:
+		kbus_show_dev(m, row->dev, &row->device);
+		break;
+	case KBUS_ROW_KSOCK:
+		kbus_show_ksock(m, row->dev, &row->ksock);
+		break;
+	case KBUS_ROW_BINDING:
+		kbus_show_binding(m, row->dev, &row->binding);
+		break;
+	}
+	return 0;
+}
+
+static const struct seq_operations kbus_seq_ops = {
+	.start = kbus_seq_start,
+	.next = kbus_seq_next,
+	.stop = kbus_seq_stop,
+	.show = kbus_seq_show,
+};
+
+static int kbus_proc_open(struct file *file, bool stats)
+{
+	struct kbus_snapshot *snap;
+	struct kbus_dev *dev;
+	unsigned int i;
+	int err = 0;
+
+	snap = kzalloc(sizeof(*snap), GFP_KERNEL_ACCOUNT);
+	if (!snap)
+		return -ENOMEM;
+	for (i = 0; !err && (dev = kbus_dev_get(i)); i++)
+		err = kbus_snapshot_dev(snap, dev, stats);
+	if (!err)
+		err = seq_open(file, &kbus_seq_ops);
+	if (err)
+		kbus_snapshot_free(snap);
+	else
+		((struct seq_file *)file->private_data)->private = snap;
+	return err;
+}
+
+static int kbus_bindings_open(struct inode *inode, struct file *file)
+{
+	return kbus_proc_open(file, false);
+}
+
+static int kbus_stats_open(struct inode *inode, struct file *file)
+{
+	return kbus_proc_open(file, true);
+}
+
+static int kbus_proc_release(struct inode *inode, struct file *file)
+{
+	kbus_snapshot_free(((struct seq_file *)file->private_data)->private);
+	return seq_release(inode, file);
+}
+
+static const struct proc_ops kbus_bindings_ops = {
+	.proc_open = kbus_bindings_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = kbus_proc_release,
+};
+
+static const struct proc_ops kbus_stats_ops = {
+	.proc_open = kbus_stats_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = kbus_proc_release,
+};
+
+int kbus_procfs_init(void)
+{
+	struct proc_dir_entry *dir = proc_mkdir("kbus", NULL);
+
+	if (dir && proc_create("bindings", 0444, dir, &kbus_bindings_ops) &&
+	    proc_create("stats", 0444, dir, &kbus_stats_ops))
+		return 0;
+	kbus_procfs_exit();
+	return -ENOMEM;
+}
+
+void kbus_procfs_exit(void)
+{
+	remove_proc_subtree("kbus", NULL);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One KSock's queue of messages to read, its limits, and the slots in it that
+ * are set aside for answers.
+ */
+#include <linux/poll.h>
+#include <linux/slab.h>
+
+#include "kbus.h"
+
+static struct kmem_cache *kbus_item_cache;
+
+int kbus_queue_cache_init(void)
+{
+	kbus_item_cache = KMEM_CACHE(kbus_item, SLAB_ACCOUNT);
+	return kbus_item_cache ? 0 : -ENOMEM;
+}
+
+void kbus_queue_cache_exit(void)
+{
+	kmem_cache_destroy(kbus_item_cache);
+}
+
+struct kbus_item *kbus_item_new(void)
+{
+	struct kbus_item *item = kmem_cache_zalloc(kbus_item_cache, GFP_KERNEL);
+
+	if (item) {
+		INIT_LIST_HEAD(&item->node);
+		INIT_LIST_HEAD(&item->by_binding);
+	}
+	return item;
+}
+
+void kbus_item_free(struct kbus_item *item)
+{
+	if (!item)
+		return;
+	kbus_msg_put(item->msg);
+	kmem_cache_free(kbus_item_cache, item);
+}
+
+void kbus_items_free(struct list_head *items)
+{
+	struct kbus_item *item, *next;
+
+	list_for_each_entry_safe(item, next, items, node) {
+		list_del(&item->node);
+		kbus_item_free(item);
+	}
+}
+
+void kbus_pool_init(struct kbus_pool *pool)
+{
+	INIT_LIST_HEAD(&pool->items);
+	pool->count = 0;
+	pool->exhausted = false;
+}
+
+/* Have @count items in the pool, or as many as there is memory for. */
+void kbus_pool_fill(struct kbus_pool *pool, u32 count)
+{
+	while (pool->count < count) {
+		struct kbus_item *item = kbus_item_new();
+
+		if (!item) {
+			pool->exhausted = true;
+			return;
+		}
+		list_add(&item->node, &pool->items);
+		pool->count++;
+		cond_resched();
+	}
+}
+
+struct kbus_item *kbus_pool_take(struct kbus_pool *pool)
+{
+	struct kbus_item *item;
+
+	item = list_first_entry_or_null(&pool->items, struct kbus_item, node);
+	if (item) {
+		list_del_init(&item->node);
+		pool->count--;
+	}
+	return item;
+}
+
+/* Take back an item that has not been queued after all. */
+void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
+{
+	kbus_msg_put(item->msg);
+	item->msg = NULL;
+	item->binding = NULL;
+	item->request = NULL;
+	list_move(&item->node, &pool->items);
+	pool->count++;
+}
+
+void kbus_pool_free(struct kbus_pool *pool)
+{
+	kbus_items_free(&pool->items);
+	pool->count = 0;
+}
+
+struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q)
+{
+	return container_of(q, struct kbus_ksock, q);
+}
+
+void kbus_queue_init(struct kbus_queue *q)
+{
+	spin_lock_init(&q->lock);
+	INIT_LIST_HEAD(&q->items);
+	INIT_LIST_HEAD(&q->waiting);
+	INIT_LIST_HEAD(&q->woken);
+	q->limit = min(READ_ONCE(kbus_default_queue_length),
+		       READ_ONCE(kbus_max_queue_length));
+}
+
+/**
+ * kbus_queue_room() - how many copies of a message would find room
+ * @q: the queue; its lock is held
+ * @copies: how many are meant for it
+ * @len: bytes of each
+ * @after_answer: they come after the same message as an answer, which has room
+ *	whatever else is queued
+ *
+ * Return: a number up to @copies. It does not get less while kbus_dev.lock is
+ * held, unless the reader lowers the queue's limit himself.
+ */
+u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer)
+{
+	size_t limit = READ_ONCE(kbus_max_queue_bytes);
+	size_t used = q->bytes + (after_answer ? len : 0);
+	u32 taken = q->count + q->set_aside;
+	size_t by_bytes;
+
+	lockdep_assert_held(&q->lock);
+	if (taken >= q->limit)
+		return 0;
+	copies = min(copies, q->limit - taken);
+
+	limit = used < limit ? limit - used : 0;
+	by_bytes = min(limit, kbus_user_bytes_left(kbus_queue_ksock(q)->user)) / len;
+	/* Else a message longer than the limit could never be delivered. */
+	if (!by_bytes && !q->count && !after_answer)
+		by_bytes = 1;
+	return min_t(size_t, copies, by_bytes);
+}
+
+/* Set a slot aside for an answer, if there is one. */
+bool kbus_queue_set_slot_aside(struct kbus_queue *q)
+{
+	bool has_one;
+
+	spin_lock(&q->lock);
+	has_one = q->count + q->set_aside < q->limit;
+	if (has_one)
+		q->set_aside++;
+	spin_unlock(&q->lock);
+	return has_one;
+}
+
+void kbus_queue_release_slot(struct kbus_queue *q)
+{
+	spin_lock(&q->lock);
+	q->set_aside--;
+	spin_unlock(&q->lock);
+}
+
+/**
+ * kbus_queue_push() - queue all the copies of one message for one KSock
+ * @q: the queue; its device's lock is held
+ * @items: the copies in the order in which they are to be read; empty after
+ * @urgent: before everything that is queued, not after it
+ * @is_answer: one of them goes into a slot that was set aside
+ *
+ * The bytes are the reader's from here on.
+ */
+void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
+		     bool is_answer)
+{
+	struct kbus_ksock *ks = kbus_queue_ksock(q);
+	struct kbus_item *item;
+	size_t bytes = 0;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (list_empty(items))
+		return;
+
+	spin_lock(&q->lock);
+	list_for_each_entry(item, items, node) {
+		if (item->binding)
+			list_add_tail(&item->by_binding, &item->binding->items);
+		bytes += item->msg->len;
+		q->count++;
+	}
+	if (urgent)
+		list_splice_init(items, &q->items);
+	else
+		list_splice_tail_init(items, &q->items);
+	if (is_answer)
+		q->set_aside--;
+	q->bytes += bytes;
+	q->count_max = max(q->count_max, q->count);
+	q->bytes_max = max(q->bytes_max, q->bytes);
+	kbus_user_charge_always(ks->user, bytes);
+	spin_unlock(&q->lock);
+
+	if (wq_has_sleeper(&ks->wq))
+		wake_up_interruptible_poll(&ks->wq, EPOLLIN | EPOLLRDNORM |
+					   (urgent ? EPOLLPRI : 0));
+}
+
+void kbus_queue_miss(struct kbus_queue *q, u32 copies)
+{
+	if (!copies)
+		return;
+	spin_lock(&q->lock);
+	q->lost += copies;
+	if (q->report_lost && check_add_overflow(q->lost_unreported, copies,
+						 &q->lost_unreported))
+		q->lost_unreported = U32_MAX;
+	spin_unlock(&q->lock);
+}
+
+/* Take an unread copy out of the queue, for whatever reason. */
+void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
+{
+	struct kbus_ksock *ks = kbus_queue_ksock(q);
+
+	lockdep_assert_held(&q->lock);
+	list_del_init(&item->node);
+	list_del_init(&item->by_binding);
+	item->binding = NULL;
+	q->count--;
+	q->bytes -= item->msg->len;
+	kbus_user_uncharge(ks->user, item->msg->len);
+	if (item->request)
+		item->request->item = NULL;
+	if (item->is_aside)
+		atomic_dec(&ks->dev->events_aside);
+	if (item->ends_events)
+		q->events_ended = false;
+}
+
+/* Take out the next copy to read; the queue's lock is held. */
+struct kbus_item *kbus_queue_pop(struct kbus_queue *q)
+{
+	struct kbus_item *item;
+
+	item = list_first_entry_or_null(&q->items, struct kbus_item, node);
+	if (!item)
+		return NULL;
+	if (item->request)
+		q->unreplied++;
+	kbus_queue_detach(q, item);
+	q->received++;
+	return item;
+}

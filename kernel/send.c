@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One message to everybody that it concerns.
+ *
+ * First comes a plan, made of items from a pool: who gets which copies. Then it
+ * is seen whether all of them have room. Only then is anything changed, and
+ * nothing can fail any more. All that is one step for everybody else, because
+ * the device's lock is held.
+ */
+#include <linux/sched/signal.h>
+
+#include "kbus.h"
+
+/* As many recipients as most messages have */
+#define KBUS_SEND_POOL	4
+
+void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
+		    struct kbus_pool *pool, enum kbus_when_full when_full)
+{
+	memset(s, 0, sizeof(*s));
+	s->dev = dev;
+	s->msg = msg;
+	s->pool = pool;
+	s->when_full = when_full;
+	INIT_LIST_HEAD(&s->plan);
+}
+
+static struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
+{
+	return container_of(plan, struct kbus_ksock, plan);
+}
+
+static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_ksock *ks)
+{
+	struct kbus_plan *plan = &ks->plan;
+
+	if (list_empty(&plan->node)) {
+		list_add_tail(&plan->node, &s->plan);
+		plan->copies = 0;
+		plan->taken = 0;
+		plan->has_first = false;
+		plan->is_answer = false;
+		plan->only_once = READ_ONCE(ks->q.only_once);
+	}
+	return plan;
+}
+
+static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_plan *plan,
+					    struct kbus_item *item)
+{
+	if (!item)
+		return NULL;
+	refcount_inc(&s->msg->refs);
+	item->msg = s->msg;
+	list_add_tail(&item->node, &plan->items);
+	return item;
+}
+
+/* One more copy, which needs room, if the pool still has an item for it */
+static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_plan *plan,
+					    struct kbus_binding *binding)
+{
+	struct kbus_item *item;
+
+	s->need++;
+	plan->copies++;
+	item = kbus_send_add_item(s, plan, kbus_pool_take(s->pool));
+	if (item) {
+		item->binding = binding;
+		plan->taken++;
+		s->taken++;
+	}
+	return item;
+}
+
+static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
+{
+	struct kbus_plan *plan;
+	struct kbus_item *item;
+
+	if (b->ks->closing)
+		return;
+	plan = kbus_send_plan_for(s, b->ks);
+	if (!plan->only_once) {
+		kbus_send_add_copy(s, plan, b);
+		return;
+	}
+
+	if (plan->has_first)
+		return;
+	if (!plan->copies) {
+		kbus_send_add_copy(s, plan, b);
+		plan->once = b->serial;
+	} else if (b->serial > plan->once) {
+		item = list_first_entry_or_null(&plan->items, struct kbus_item, node);
+		if (item)
+			item->binding = b;
+		plan->once = b->serial;
+	}
+}
+
+/**
+ * kbus_send_plan() - find out who gets copies of a message
+ * @s: the message; the device's lock is held
+ * @match: the names that its name matches
+ * @replier: who is to answer it, or NULL
+ * @answered: what it answers, or NULL
+ *
+ * Return: 0, or -ENOSPC if the pool has too few items and could have more, of
+ * which @s->need are needed. Nothing has to be undone but the plan.
+ */
+int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
+		   struct kbus_binding *replier, struct kbus_request *answered)
+{
+	struct kbus_binding *b;
+	struct kbus_plan *plan;
+	struct kbus_item *item;
+
+	lockdep_assert_held(&s->dev->lock);
+	s->need = 0;
+	s->taken = 0;
+	s->answered = answered;
+	if (answered) {
+		plan = kbus_send_plan_for(s, answered->sender);
+		plan->is_answer = true;
+		plan->has_first = true;
+		kbus_send_add_item(s, plan, answered->answer);
+		answered->answer = NULL;
+	}
+	if (replier) {
+		plan = kbus_send_plan_for(s, replier->ks);
+		plan->has_first = true;
+		item = kbus_send_add_copy(s, plan, replier);
+		if (item)
+			item->request = s->request;
+	}
+	for (; match; match = match->next_match) {
+		list_for_each_entry(b, &match->listeners, by_name)
+			kbus_send_add_listener(s, b);
+	}
+
+	return s->taken < s->need && !s->pool->exhausted ? -ENOSPC : 0;
+}
+
+/**
+ * kbus_send_room() - see whether everybody has room who must have it
+ * @s: a message that is planned
+ *
+ * Return: 0, -EBUSY, or -EAGAIN if the sender waits from now on.
+ */
+int kbus_send_room(struct kbus_send *s)
+{
+	struct kbus_plan *plan;
+	u32 room;
+
+	list_for_each_entry(plan, &s->plan, node) {
+		struct kbus_ksock *ks = kbus_plan_ksock(plan);
+
+		plan->room = plan->copies;
+		if (!plan->copies)
+			continue;
+		if (s->when_full == KBUS_FULL_WAIT) {
+			if (!kbus_wait_try(s->sender, ks, s->msg, plan->copies,
+					   s->sleep))
+				return -EAGAIN;
+			continue;
+		}
+
+		spin_lock(&ks->q.lock);
+		room = kbus_queue_room(&ks->q, plan->copies, s->msg->len, plan->is_answer);
+		spin_unlock(&ks->q.lock);
+		if (room == plan->copies)
+			continue;
+		if (s->when_full == KBUS_FULL_FAIL)
+			return -EBUSY;
+		/* A Request has its replier first, and he must get it. */
+		if (plan->has_first && !plan->is_answer && !room)
+			return -EBUSY;
+		plan->room = room;
+	}
+	return 0;
+}
+
+static struct kbus_msg_id kbus_send_next_id(struct kbus_dev *dev)
+{
+	u32 serial = dev->last_serial + 1;
+
+	return (struct kbus_msg_id) { .serial_num = serial ? serial : 1 };
+}
+
+/* Give the message its id, unless it brought one. */
+void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg)
+{
+	struct kbus_message_header *hdr = kbus_msg_header(msg);
+
+	lockdep_assert_held(&dev->lock);
+	if (hdr->id.network_id)
+		return;
+	hdr->id = kbus_send_next_id(dev);
+	dev->last_serial = hdr->id.serial_num;
+}
+
+/**
+ * kbus_send_commit() - queue all the copies
+ * @s: a message that is planned, has an id, and whose plan has room
+ */
+void kbus_send_commit(struct kbus_send *s)
+{
+	bool urgent = kbus_msg_header(s->msg)->flags & KBUS_BIT_URGENT;
+	struct kbus_plan *plan;
+
+	lockdep_assert_held(&s->dev->lock);
+	s->dev->sent++;
+	list_for_each_entry(plan, &s->plan, node) {
+		struct kbus_ksock *ks = kbus_plan_ksock(plan);
+
+		while (plan->taken > plan->room) {
+			kbus_pool_give(s->pool, list_last_entry(&plan->items,
+								struct kbus_item, node));
+			plan->taken--;
+		}
+		kbus_queue_push(&ks->q, &plan->items, urgent, plan->is_answer);
+		kbus_queue_miss(&ks->q, plan->copies - plan->taken);
+	}
+	kbus_msg_uncharge(s->msg);
+	list_for_each_entry(plan, &s->plan, node)
+		kbus_send_report_lost(kbus_plan_ksock(plan));
+	kbus_send_forget(s);
+}
+
+/* Forget a plan; items that have not been queued go back to the pool. */
+void kbus_send_forget(struct kbus_send *s)
+{
+	struct kbus_plan *plan, *next;
+	struct kbus_item *item, *n;
+
+	list_for_each_entry_safe(plan, next, &s->plan, node) {
+		if (plan->is_answer && !list_empty(&plan->items)) {
+			item = list_first_entry(&plan->items, struct kbus_item, node);
+			list_del_init(&item->node);
+			kbus_msg_put(item->msg);
+			item->msg = NULL;
+			s->answered->answer = item;
+		}
+		list_for_each_entry_safe(item, n, &plan->items, node)
+			kbus_pool_give(s->pool, item);
+		list_del_init(&plan->node);
+	}
+}
+
+/* Tell a KSock what it has missed, if it wants to know and there is room. */
+void kbus_send_report_lost(struct kbus_ksock *ks)
+{
+	struct kbus_msg *msg = ks->lost_msg;
+	LIST_HEAD(items);
+	u32 lost;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (!msg || ks->closing)
+		return;
+	spin_lock(&ks->q.lock);
+	lost = ks->q.lost_unreported;
+	if (!ks->q.report_lost || !kbus_queue_room(&ks->q, 1, msg->len, false))
+		lost = 0;
+	if (lost)
+		ks->q.lost_unreported = 0;
+	spin_unlock(&ks->q.lock);
+	if (!lost)
+		return;
+
+	kbus_msg_begin(msg, KBUS_NAME_MESSAGES_LOST, ks->id, sizeof(lost));
+	kbus_msg_append_bytes(msg, &lost, sizeof(lost));
+	kbus_msg_finish(msg);
+	kbus_send_set_id(ks->dev, msg);
+	ks->dev->sent++;
+	ks->lost_item->msg = msg;
+	list_add(&ks->lost_item->node, &items);
+	ks->lost_msg = NULL;
+	ks->lost_item = NULL;
+	kbus_queue_push(&ks->q, &items, false, false);
+}
+
+/* What can be wrong with a whole message that write() does not look at */
+static int kbus_send_check_form(const struct kbus_msg *msg)
+{
+	const struct kbus_message_header *hdr = kbus_msg_header(msg);
+	const char *name = kbus_msg_name(msg);
+
+	if (kbus_name_check(name, hdr->name_len) ||
+	    kbus_name_wildcard(name, hdr->name_len))
+		return -EBADMSG;
+	if (kbus_name_is_kbus(name, hdr->name_len) && !kbus_msg_is_reply(hdr))
+		return -EACCES;
+	return 0;
+}
+
+/* Send the message if that is possible now; the errors are SEND's, in its order. */
+static int kbus_send_try(struct kbus_send *s)
+{
+	struct kbus_message_header *hdr = kbus_msg_header(s->msg);
+	struct kbus_ksock *ks = s->sender;
+	struct kbus_request *answered = NULL;
+	struct kbus_binding *replier = NULL;
+	u32 last_serial = s->dev->last_serial;
+	struct kbus_name *match;
+	int err;
+
+	match = kbus_name_match(s->dev, kbus_msg_name(s->msg), hdr->name_len);
+	if (s->request) {
+		if (!kbus_queue_set_slot_aside(&ks->q))
+			return -ENOLCK;
+		replier = kbus_match_replier(match);
+		err = -EADDRNOTAVAIL;
+		if (!replier)
+			goto release_slot;
+		err = -EPIPE;
+		if (hdr->to && hdr->to != replier->ks->id)
+			goto release_slot;
+	} else if (kbus_msg_is_reply(hdr)) {
+		answered = kbus_request_find(ks, hdr);
+		if (!answered)
+			return -ECONNREFUSED;
+		if (!answered->sender) {
+			kbus_request_end(s->dev, answered);
+			return -EADDRNOTAVAIL;
+		}
+	}
+
+	err = kbus_send_plan(s, match, replier, answered);
+	if (!err && s->taken < s->need)
+		err = -ENOMEM;
+	if (!err)
+		err = kbus_send_room(s);
+	if (err)
+		goto forget;
+
+	kbus_send_set_id(s->dev, s->msg);
+	if (s->request) {
+		err = kbus_request_link(s->request, ks, replier->ks, &hdr->id);
+		if (err) {
+			s->dev->last_serial = last_serial;
+			goto forget;
+		}
+		/* The first item planned is the flagged copy. */
+		s->request->item = list_first_entry(&replier->ks->plan.items,
+						    struct kbus_item, node);
+		s->request = NULL;
+	}
+	kbus_send_commit(s);
+	if (answered)
+		kbus_request_end(s->dev, answered);
+	return 0;
+forget:
+	kbus_send_forget(s);
+release_slot:
+	if (s->request)
+		kbus_queue_release_slot(&ks->q);
+	return err;
+}
+
+/* Is the message still to be sent, whatever else has come of SEND? */
+static bool kbus_send_is_kept(int err)
+{
+	return err == -EAGAIN || err == -ERESTARTSYS;
+}
+
+/* Did the message get as far as to use a serial number? */
+static bool kbus_send_used_serial(int err)
+{
+	return !kbus_send_is_kept(err) && err != -ENOMEM && err != -ENOMSG;
+}
+
+/* Sleep until another try makes sense; out_lock and the device's lock are held. */
+static int kbus_send_sleep(struct kbus_ksock *ks)
+{
+	u64 serial = ks->out_serial;
+	int err;
+
+	mutex_unlock(&ks->dev->lock);
+	mutex_unlock(&ks->out_lock);
+	err = wait_event_interruptible(ks->wq, READ_ONCE(ks->wait.ready));
+	mutex_lock(&ks->out_lock);
+	mutex_lock(&ks->dev->lock);
+	kbus_wait_woke(ks);
+	if (ks->out_serial != serial)
+		return -ENOMSG;
+	return err;
+}
+
+static int kbus_send_or_wait(struct kbus_send *s)
+{
+	struct kbus_ksock *ks = s->sender;
+	int err;
+
+	mutex_lock(&s->dev->lock);
+	for (;;) {
+		err = kbus_send_try(s);
+		if (err == -ENOSPC) {
+			mutex_unlock(&s->dev->lock);
+			kbus_pool_fill(s->pool, s->need);
+			mutex_lock(&s->dev->lock);
+			continue;
+		}
+		if (err != -EAGAIN || !s->sleep)
+			break;
+		err = kbus_send_sleep(ks);
+		if (err)
+			break;
+	}
+
+	if (!err)
+		ks->sent++;
+	else if (kbus_send_used_serial(err))
+		kbus_send_set_id(s->dev, s->msg);
+	if (kbus_send_is_kept(err))
+		kbus_wait_move_on(ks);
+	else if (err != -ENOMSG)
+		kbus_wait_end(ks);
+	mutex_unlock(&s->dev->lock);
+	return err;
+}
+
+/**
+ * kbus_send() - SEND: send the message that this KSock has written
+ * @ks: the KSock
+ * @nonblock: do not wait for room
+ * @id: out: the message's id
+ *
+ * Return: 0, or a negative errno as listed at KBUS_IOC_SEND.
+ */
+long kbus_send(struct kbus_ksock *ks, bool nonblock, struct kbus_msg_id *id)
+{
+	struct kbus_message_header *hdr;
+	struct kbus_pool pool;
+	struct kbus_msg *msg;
+	struct kbus_send s;
+	u64 serial;
+	int err;
+
+	mutex_lock(&ks->out_lock);
+	msg = ks->out;
+	serial = ks->out_serial;
+	if (!msg && !ks->out_begin_len) {
+		mutex_unlock(&ks->out_lock);
+		return -ENOMSG;
+	}
+	if (!msg || msg->filled < msg->len)
+		err = -EINVAL;
+	else
+		err = kbus_send_check_form(msg);
+	if (err)
+		goto drop;
+
+	hdr = kbus_msg_header(msg);
+	kbus_pool_init(&pool);
+	kbus_send_init(&s, ks->dev, msg, &pool, KBUS_FULL_MISS);
+	s.sender = ks;
+	s.sleep = !nonblock;
+	/* Replies ignore both flags. */
+	if (!kbus_msg_is_reply(hdr) && hdr->flags & KBUS_BIT_ALL_OR_WAIT)
+		s.when_full = KBUS_FULL_WAIT;
+	else if (!kbus_msg_is_reply(hdr) && hdr->flags & KBUS_BIT_ALL_OR_FAIL)
+		s.when_full = KBUS_FULL_FAIL;
+	hdr->from = ks->id;
+	hdr->flags &= ~(KBUS_BIT_SYNTHETIC | KBUS_BIT_WANT_YOU_TO_REPLY);
+
+	/* The message must outlive a DISCARD by another thread while this one waits. */
+	refcount_inc(&msg->refs);
+	if (kbus_msg_is_request(hdr))
+		s.request = kbus_request_new(ks->user);
+	if (IS_ERR(s.request)) {
+		err = PTR_ERR(s.request);
+		s.request = NULL;
+	} else {
+		kbus_pool_fill(&pool, KBUS_SEND_POOL);
+		err = kbus_send_or_wait(&s);
+		if (!err || kbus_send_used_serial(err)) {
+			ks->last_sent = hdr->id;
+			*id = hdr->id;
+		}
+	}
+	kbus_request_free(s.request);
+	kbus_pool_free(&pool);
+	kbus_msg_put(msg);
+	if (kbus_send_is_kept(err)) {
+		mutex_unlock(&ks->out_lock);
+		return err;
+	}
+	if (err)
+		kbus_verbose(ks->dev, "KSock %u: SEND fails: %d\n", ks->id, err);
+drop:
+	if (ks->out_serial == serial)
+		kbus_ksock_drop_out(ks);
+	mutex_unlock(&ks->out_lock);
+	return err;
+}

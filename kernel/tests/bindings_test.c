@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The table of bindings against a slow and obvious search: semantics, rules 3,
+ * 6, 7 and 9.
+ */
+#include <kunit/test.h>
+#include <linux/random.h>
+
+#include "../kbus.h"
+
+#define KBUS_TEST_KSOCKS	3
+#define KBUS_TEST_BINDINGS	40
+#define KBUS_TEST_ROUNDS	2000
+
+struct kbus_bindings_test {
+	struct kbus_dev dev;
+	struct kbus_ksock ks[KBUS_TEST_KSOCKS];
+};
+
+static const char * const kbus_test_patterns[] = {
+	"$.*", "$.%", "$.a", "$.a.*", "$.a.%", "$.a.b", "$.a.b.*", "$.a.b.%", "$.a.b.c",
+	"$.aa", "$.aa.*", "$.b.*", "$.b.a.%", "$.a.bb.*",
+};
+
+static const char * const kbus_test_names[] = {
+	"$.a", "$.b", "$.aa", "$.a.b", "$.a.bb", "$.a.b.c", "$.a.b.c.d", "$.b.a", "$.b.a.c",
+	"$.c", "$.aa.b", "$.a.bb.a",
+};
+
+/* Does a message of this name reach that binding? */
+static bool kbus_test_matches(const char *pattern, const char *name)
+{
+	size_t prefix = strlen(pattern) - 1;
+
+	if (pattern[prefix] != '*' && pattern[prefix] != '%')
+		return !strcmp(pattern, name);
+	if (strncmp(pattern, name, prefix) || !name[prefix])
+		return false;
+	return pattern[prefix] == '*' || !strchr(name + prefix, '.');
+}
+
+/* Which of two patterns that match is the more specific one? */
+static bool kbus_test_is_more_specific(const char *a, const char *b)
+{
+	char last_a = a[strlen(a) - 1], last_b = b[strlen(b) - 1];
+
+	if (last_a == '*' && last_b == '*')
+		return strlen(a) > strlen(b);
+	if (last_a == '*' || last_b == '*')
+		return last_b == '*';
+	return last_b == '%';
+}
+
+static int kbus_bindings_test_init(struct kunit *test)
+{
+	struct kbus_bindings_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	mutex_init(&t->dev.lock);
+	KUNIT_ASSERT_EQ(test, kbus_bindings_init(&t->dev), 0);
+	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
+		t->ks[i].dev = &t->dev;
+		t->ks[i].id = i + 1;
+		t->ks[i].user = kbus_user_get(GLOBAL_ROOT_UID);
+		KUNIT_ASSERT_NOT_NULL(test, t->ks[i].user);
+		INIT_LIST_HEAD(&t->ks[i].bindings);
+	}
+	test->priv = t;
+	return 0;
+}
+
+static void kbus_test_unbind(struct kbus_binding *b)
+{
+	kbus_binding_unlink(b);
+	kbus_binding_free(b);
+}
+
+static void kbus_bindings_test_exit(struct kunit *test)
+{
+	struct kbus_bindings_test *t = test->priv;
+	struct kbus_binding *b, *next;
+	int i;
+
+	mutex_lock(&t->dev.lock);
+	list_for_each_entry_safe(b, next, &t->dev.bindings, by_device)
+		kbus_test_unbind(b);
+	mutex_unlock(&t->dev.lock);
+	for (i = 0; i < KBUS_TEST_KSOCKS; i++)
+		kbus_user_put(t->ks[i].user);
+	kbus_bindings_destroy(&t->dev);
+}
+
+/* Bind, as BIND does; return NULL if the name has a replier. */
+static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock *ks,
+					   const char *pattern, bool is_replier)
+{
+	size_t len = strlen(pattern);
+	struct kbus_name *name = kbus_name_find(ks->dev, pattern, len);
+	struct kbus_binding *b;
+
+	if (is_replier && name && name->replier)
+		return NULL;
+	b = kbus_binding_new(ks, pattern, len, is_replier);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
+	KUNIT_ASSERT_EQ(test, kbus_binding_count(b), 0);
+	KUNIT_ASSERT_EQ(test, kbus_binding_link(b), 0);
+	return b;
+}
+
+/* Compare what the table finds for a name with what going through all finds. */
+static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const char *name)
+{
+	struct kbus_name *match = kbus_name_match(dev, name, strlen(name)), *last = NULL;
+	struct kbus_binding *b, *slow_replier = NULL, *replier = kbus_match_replier(match);
+	int listeners = 0, slow_listeners = 0;
+
+	for (; match; last = match, match = match->next_match) {
+		KUNIT_EXPECT_TRUE(test, kbus_test_matches(match->name, name));
+		if (last)
+			KUNIT_EXPECT_TRUE(test, kbus_test_is_more_specific(last->name,
+									   match->name));
+		list_for_each_entry(b, &match->listeners, by_name)
+			listeners++;
+	}
+	list_for_each_entry(b, &dev->bindings, by_device) {
+		if (!kbus_test_matches(b->name->name, name))
+			continue;
+		if (!b->is_replier)
+			slow_listeners++;
+		else if (!slow_replier || kbus_test_is_more_specific(b->name->name,
+								     slow_replier->name->name))
+			slow_replier = b;
+	}
+	KUNIT_EXPECT_EQ(test, listeners, slow_listeners);
+	KUNIT_EXPECT_PTR_EQ(test, replier, slow_replier);
+}
+
+/* The newest binding of a kind, found by going through all, as they are in order */
+static struct kbus_binding *kbus_test_find(struct kbus_ksock *ks, const char *pattern,
+					   bool is_replier)
+{
+	struct kbus_binding *b;
+
+	list_for_each_entry(b, &ks->dev->bindings, by_device) {
+		if (b->ks == ks && b->is_replier == is_replier &&
+		    !strcmp(b->name->name, pattern))
+			return b;
+	}
+	return NULL;
+}
+
+static void kbus_bindings_test_random(struct kunit *test)
+{
+	struct kbus_bindings_test *t = test->priv;
+	struct rnd_state random;
+	int round, i;
+
+	prandom_seed_state(&random, 2026);
+	mutex_lock(&t->dev.lock);
+	for (round = 0; round < KBUS_TEST_ROUNDS; round++) {
+		u32 r = prandom_u32_state(&random);
+		struct kbus_ksock *ks = &t->ks[r % KBUS_TEST_KSOCKS];
+		bool is_replier = (r >> 8) % 3 == 0;
+		const char *pattern;
+		struct kbus_binding *b;
+
+		pattern = kbus_test_patterns[(r >> 16) % ARRAY_SIZE(kbus_test_patterns)];
+		b = kbus_binding_find(ks, pattern, strlen(pattern), is_replier);
+		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, is_replier));
+		if (t->dev.nr_bindings < KBUS_TEST_BINDINGS && r & BIT(12))
+			kbus_test_bind(test, ks, pattern, is_replier);
+		else if (b)
+			kbus_test_unbind(b);
+		for (i = 0; i < ARRAY_SIZE(kbus_test_names); i++)
+			kbus_test_compare(test, &t->dev, kbus_test_names[i]);
+	}
+	mutex_unlock(&t->dev.lock);
+	KUNIT_EXPECT_GT(test, t->dev.nr_bindings, 0);
+}
+
+static void kbus_bindings_test_longest_name(struct kunit *test)
+{
+	struct kbus_bindings_test *t = test->priv;
+	char *name = kunit_kzalloc(test, KBUS_MAX_NAME_LEN + 1, GFP_KERNEL);
+	struct kbus_name *match;
+	int i, matches = 0;
+
+	/* As many words as a name can have, and a binding for each beginning */
+	KUNIT_ASSERT_NOT_NULL(test, name);
+	mutex_lock(&t->dev.lock);
+	name[0] = '$';
+	for (i = 1; i < KBUS_MAX_NAME_LEN - 1; i += 2) {
+		memcpy(name + i, ".*", 3);
+		kbus_test_bind(test, &t->ks[0], name, false);
+		name[i + 1] = 'x';
+	}
+	for (match = kbus_name_match(&t->dev, name, strlen(name)); match;
+	     match = match->next_match)
+		matches++;
+	mutex_unlock(&t->dev.lock);
+	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
+}
+
+static struct kunit_case kbus_bindings_test_cases[] = {
+	KUNIT_CASE(kbus_bindings_test_random),
+	KUNIT_CASE(kbus_bindings_test_longest_name),
+	{}
+};
+
+static struct kunit_suite kbus_bindings_test_suite = {
+	.name = "kbus_bindings",
+	.init = kbus_bindings_test_init,
+	.exit = kbus_bindings_test_exit,
+	.test_cases = kbus_bindings_test_cases,
+};
+
+kunit_test_suite(kbus_bindings_test_suite);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What one user has, counted over all devices, so that one user cannot use up
+ * what the others need.
+ */
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+
+#include "kbus.h"
+
+static DEFINE_SPINLOCK(kbus_users_lock);
+static DEFINE_HASHTABLE(kbus_users, 4);
+
+static struct kbus_user *kbus_user_find(kuid_t uid)
+{
+	struct kbus_user *user;
+
+	lockdep_assert_held(&kbus_users_lock);
+	hash_for_each_possible(kbus_users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid)) {
+			user->refs++;
+			return user;
+		}
+	}
+	return NULL;
+}
+
+struct kbus_user *kbus_user_get(kuid_t uid)
+{
+	struct kbus_user *spare, *user;
+
+	spare = kzalloc(sizeof(*spare), GFP_KERNEL_ACCOUNT);
+	if (!spare)
+		return NULL;
+	spare->uid = uid;
+	spare->refs = 1;
+
+	spin_lock(&kbus_users_lock);
+	user = kbus_user_find(uid);
+	if (!user) {
+		hash_add(kbus_users, &spare->node, __kuid_val(uid));
+		user = spare;
+		spare = NULL;
+	}
+	spin_unlock(&kbus_users_lock);
+	kfree(spare);
+	return user;
+}
+
+struct kbus_user *kbus_user_ref(struct kbus_user *user)
+{
+	spin_lock(&kbus_users_lock);
+	user->refs++;
+	spin_unlock(&kbus_users_lock);
+	return user;
+}
+
+void kbus_user_put(struct kbus_user *user)
+{
+	bool last;
+
+	if (!user)
+		return;
+	spin_lock(&kbus_users_lock);
+	last = !--user->refs;
+	if (last)
+		hash_del(&user->node);
+	spin_unlock(&kbus_users_lock);
+	if (!last)
+		return;
+	WARN_ON_ONCE(atomic_read(&user->ksocks) || atomic_read(&user->bindings) ||
+		     atomic_long_read(&user->bytes));
+	kfree(user);
+}
+
+/* One more of something, unless there are @limit already. */
+bool kbus_user_count(atomic_t *counter, unsigned int limit)
+{
+	if (atomic_inc_return(counter) <= limit)
+		return true;
+	atomic_dec(counter);
+	return false;
+}
+
+bool kbus_user_charge(struct kbus_user *user, size_t bytes)
+{
+	if (atomic_long_add_return(bytes, &user->bytes) <= READ_ONCE(kbus_max_user_bytes))
+		return true;
+	atomic_long_sub(bytes, &user->bytes);
+	return false;
+}
+
+void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
+{
+	atomic_long_add(bytes, &user->bytes);
+}
+
+void kbus_user_uncharge(struct kbus_user *user, size_t bytes)
+{
+	atomic_long_sub(bytes, &user->bytes);
+}
+
+size_t kbus_user_bytes_left(struct kbus_user *user)
+{
+	unsigned long limit = READ_ONCE(kbus_max_user_bytes);
+	unsigned long used = atomic_long_read(&user->bytes);
+
+	return used < limit ? limit - used : 0;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Senders whose message waits for room (KBUS_BIT_ALL_OR_WAIT).
+ *
+ * A message that waits is in the line of one KSock that has no room for it.
+ * Whoever makes room there wakes the first in the line, who tries again, and
+ * either is done, or joins the line of another KSock, or stays: in the first
+ * two cases he wakes the next one.
+ *
+ * A sender that was told EAGAIN may never come back, so he holds up nobody:
+ * everyone of those in front of the first task that sleeps is woken, and leaves
+ * the line. He keeps his place only in that his kbus_wait.since stays.
+ */
+#include <linux/poll.h>
+
+#include "kbus.h"
+
+static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
+{
+	return container_of(wait, struct kbus_ksock, wait);
+}
+
+static void kbus_wait_wake(struct kbus_wait *wait)
+{
+	WRITE_ONCE(wait->ready, true);
+	wake_up_interruptible_poll(&kbus_wait_ksock(wait)->wq, EPOLLOUT | EPOLLWRNORM);
+}
+
+/* There may be room in @q, whose lock is held. */
+void kbus_wait_wake_next(struct kbus_queue *q)
+{
+	struct kbus_wait *wait, *next;
+
+	lockdep_assert_held(&q->lock);
+	list_for_each_entry_safe(wait, next, &q->waiting, node) {
+		kbus_wait_wake(wait);
+		if (wait->sleepers)
+			return;
+		list_move(&wait->node, &q->woken);
+	}
+}
+
+/* Leave the line, if @ks is in one, and let the next one have a look. */
+static void kbus_wait_leave(struct kbus_ksock *ks)
+{
+	struct kbus_ksock *on = ks->wait.on;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (!on)
+		return;
+	spin_lock(&on->q.lock);
+	list_del_init(&ks->wait.node);
+	kbus_wait_wake_next(&on->q);
+	spin_unlock(&on->q.lock);
+	ks->wait.on = NULL;
+}
+
+/* Is there a task in the line that began to wait before @ks? */
+static bool kbus_wait_is_behind(struct kbus_ksock *ks, struct kbus_queue *q)
+{
+	struct kbus_wait *wait;
+
+	list_for_each_entry(wait, &q->waiting, node) {
+		if (ks->wait.since && wait->since >= ks->wait.since)
+			return false;
+		if (wait->sleepers)
+			return true;
+	}
+	return false;
+}
+
+/* The message that @ks has written waits, from now on unless it does already. */
+void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
+{
+	struct kbus_dev *dev = ks->dev;
+
+	lockdep_assert_held(&dev->lock);
+	if (ks->wait.since)
+		return;
+	WRITE_ONCE(ks->wait.since, ++dev->last_wait);
+	ks->wait.is_request = is_request;
+	list_add_tail(&ks->wait.by_device, &dev->waits);
+	dev->nr_waits++;
+}
+
+static bool kbus_wait_has_room(struct kbus_ksock *ks, struct kbus_queue *q,
+			       u32 copies, u32 len)
+{
+	return kbus_queue_room(q, copies, len, false) == copies &&
+		!kbus_wait_is_behind(ks, q);
+}
+
+/**
+ * kbus_wait_try() - is there room for the message of a sender who would wait
+ * @ks: the sender
+ * @on: the recipient
+ * @msg: the message
+ * @copies: how many copies of the message he is to get
+ * @sleep: the sender is about to sleep in SEND
+ *
+ * If there is none, or another has been waiting for it longer, the sender is
+ * put in the line for it in the same step, so that he cannot miss its coming.
+ *
+ * Return: whether there is room.
+ */
+bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
+		   const struct kbus_msg *msg, u32 copies, bool sleep)
+{
+	struct kbus_wait *wait = &ks->wait, *other;
+	struct list_head *before;
+	bool has_room;
+
+	lockdep_assert_held(&ks->dev->lock);
+	spin_lock(&on->q.lock);
+	has_room = kbus_wait_has_room(ks, &on->q, copies, msg->len);
+	spin_unlock(&on->q.lock);
+	if (has_room)
+		return true;
+
+	kbus_wait_begin(ks, kbus_msg_is_request(kbus_msg_header(msg)));
+	if (wait->on != on)
+		kbus_wait_leave(ks);
+
+	spin_lock(&on->q.lock);
+	/* Two queues' locks are never held at once; so look again. */
+	has_room = kbus_wait_has_room(ks, &on->q, copies, msg->len);
+	if (!has_room) {
+		wait->on = on;
+		list_del_init(&wait->node);
+		before = &on->q.waiting;
+		list_for_each_entry_reverse(other, &on->q.waiting, node) {
+			if (other->since < wait->since)
+				break;
+			before = &other->node;
+		}
+		list_add_tail(&wait->node, before);
+		WRITE_ONCE(wait->ready, false);
+		if (sleep)
+			wait->sleepers++;
+	}
+	spin_unlock(&on->q.lock);
+	return has_room;
+}
+
+/* A task that slept in SEND is awake again, to try once more or to give up. */
+void kbus_wait_woke(struct kbus_ksock *ks)
+{
+	struct kbus_ksock *on = ks->wait.on;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (!on) {
+		ks->wait.sleepers--;
+		return;
+	}
+	spin_lock(&on->q.lock);
+	ks->wait.sleepers--;
+	spin_unlock(&on->q.lock);
+}
+
+/* The message of @ks is kept, but unless a task sleeps for it, it holds up nobody. */
+void kbus_wait_move_on(struct kbus_ksock *ks)
+{
+	struct kbus_ksock *on = ks->wait.on;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (!on)
+		return;
+	spin_lock(&on->q.lock);
+	if (!ks->wait.sleepers && ks->wait.ready) {
+		list_move(&ks->wait.node, &on->q.woken);
+		kbus_wait_wake_next(&on->q);
+	}
+	spin_unlock(&on->q.lock);
+}
+
+/* The message of @ks has been sent, refused or dropped. */
+void kbus_wait_end(struct kbus_ksock *ks)
+{
+	lockdep_assert_held(&ks->dev->lock);
+	if (!ks->wait.since)
+		return;
+	kbus_wait_leave(ks);
+	WRITE_ONCE(ks->wait.since, 0);
+	list_del_init(&ks->wait.by_device);
+	ks->dev->nr_waits--;
+	kbus_wait_wake(&ks->wait);
+}
+
+/* Repliers have changed, so a Request may have another, or none, to wait for. */
+void kbus_wait_wake_requests(struct kbus_dev *dev)
+{
+	struct kbus_wait *wait;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(wait, &dev->waits, by_device) {
+		if (wait->is_request)
+			kbus_wait_wake(wait);
+	}
+}
+
+/* @on closes; whoever waits for it need not. */
+void kbus_wait_on_gone(struct kbus_ksock *on)
+{
+	struct kbus_wait *wait, *next;
+
+	lockdep_assert_held(&on->dev->lock);
+	spin_lock(&on->q.lock);
+	list_splice_init(&on->q.woken, &on->q.waiting);
+	list_for_each_entry_safe(wait, next, &on->q.waiting, node) {
+		list_del_init(&wait->node);
+		wait->on = NULL;
+		kbus_wait_wake(wait);
+	}
+	spin_unlock(&on->q.lock);
+}
