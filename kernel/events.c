@@ -205,6 +205,7 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_rep
 		if (told)
 			kbus_event_commit(&s);
 		kbus_binding_take_unread(b, &items, &requests);
+		kbus_wait_wake_all(ks);
 		if (is_replier)
 			kbus_wait_wake_requests(dev);
 	}

@@ -268,6 +268,7 @@ void kbus_wait_woke(struct kbus_ksock *ks);
 void kbus_wait_move_on(struct kbus_ksock *ks);
 void kbus_wait_end(struct kbus_ksock *ks);
 void kbus_wait_wake_next(struct kbus_queue *q);
+void kbus_wait_wake_all(struct kbus_ksock *on);
 void kbus_wait_wake_requests(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
 

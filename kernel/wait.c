@@ -5,7 +5,7 @@
  * A message that waits is in the line of one KSock that has no room for it.
  * Whoever makes room there wakes the first in the line, who tries again, and
  * either is done, or joins the line of another KSock, or stays: in the first
- * two cases he wakes the next one.
+ * two cases he wakes the next one, if there is room for him.
  *
  * A sender that was told EAGAIN may never come back, so he holds up nobody:
  * everyone of those in front of the first task that sleeps is woken, and leaves
@@ -26,18 +26,31 @@ static void kbus_wait_wake(struct kbus_wait *wait)
 	wake_up_interruptible_poll(&kbus_wait_ksock(wait)->wq, EPOLLOUT | EPOLLWRNORM);
 }
 
-/* There may be room in @q, whose lock is held. */
+/* Whoever is in front of the first task that sleeps, and that task, may try. */
 void kbus_wait_wake_next(struct kbus_queue *q)
 {
 	struct kbus_wait *wait, *next;
 
 	lockdep_assert_held(&q->lock);
+	if (!kbus_queue_room(q, 1, 1, false))
+		return;
 	list_for_each_entry_safe(wait, next, &q->waiting, node) {
 		kbus_wait_wake(wait);
 		if (wait->sleepers)
 			return;
 		list_move(&wait->node, &q->woken);
 	}
+}
+
+/* Bindings of @on have gone, so its room may not matter to those who wait for it. */
+void kbus_wait_wake_all(struct kbus_ksock *on)
+{
+	struct kbus_wait *wait;
+
+	spin_lock(&on->q.lock);
+	list_for_each_entry(wait, &on->q.waiting, node)
+		kbus_wait_wake(wait);
+	spin_unlock(&on->q.lock);
 }
 
 /* Leave the line, if @ks is in one, and let the next one have a look. */
