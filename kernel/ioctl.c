@@ -110,6 +110,8 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 	bool is_next, more;
 	u32 len;
 
+	if (!(ks->mode & FMODE_READ))
+		return -EBADF;
 	do {
 		spin_lock(&q->lock);
 		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
@@ -160,6 +162,14 @@ static long kbus_ioctl_lenleft(struct kbus_ksock *ks, u32 __user *arg)
 	return put_user(left, arg);
 }
 
+static long kbus_ioctl_discard(struct kbus_ksock *ks)
+{
+	mutex_lock(&ks->out_lock);
+	kbus_ksock_drop_out(ks);
+	mutex_unlock(&ks->out_lock);
+	return 0;
+}
+
 static long kbus_ioctl_send(struct kbus_ksock *ks, bool nonblock,
 			    struct kbus_msg_id __user *arg)
 {
@@ -168,21 +178,15 @@ static long kbus_ioctl_send(struct kbus_ksock *ks, bool nonblock,
 
 	if (!(ks->mode & FMODE_WRITE))
 		return -EBADF;
-	/* A bad address is better known before the message is gone. */
-	if (clear_user(arg, sizeof(*arg)))
+	/* A bad address is better known before the message has been sent. */
+	if (clear_user(arg, sizeof(*arg))) {
+		kbus_ioctl_discard(ks);
 		return -EFAULT;
+	}
 	err = kbus_send(ks, nonblock, &id);
 	if (err)
 		return err;
 	return copy_to_user(arg, &id, sizeof(id)) ? -EFAULT : 0;
-}
-
-static long kbus_ioctl_discard(struct kbus_ksock *ks)
-{
-	mutex_lock(&ks->out_lock);
-	kbus_ksock_drop_out(ks);
-	mutex_unlock(&ks->out_lock);
-	return 0;
 }
 
 static long kbus_ioctl_lastsent(struct kbus_ksock *ks, struct kbus_msg_id __user *arg)

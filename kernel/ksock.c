@@ -155,21 +155,16 @@ static int kbus_ksock_begin_out(struct kbus_ksock *ks, u32 len)
 static int kbus_ksock_add_out(struct kbus_ksock *ks, struct kbus_msg *piece)
 {
 	const struct kbus_message_header *hdr = (void *)ks->out_begin;
-	u32 had = ks->out_begin_len, from = 0, len = 0, left;
+	u32 had = ks->out_begin_len, from = 0, len, left;
 	int err;
 
 	if (!ks->out) {
 		from = min_t(u32, sizeof(ks->out_begin) - had, piece->len);
 		memcpy(ks->out_begin + had, piece->head, from);
 		ks->out_begin_len += from;
-		if (ks->out_begin_len >= sizeof(hdr->start_guard) &&
-		    hdr->start_guard != KBUS_MSG_START_GUARD)
-			return -EINVAL;
-		if (ks->out_begin_len < sizeof(ks->out_begin))
-			return 0;
-
-		err = kbus_msg_check_header(hdr, READ_ONCE(ks->dev->max_msg_size), &len);
-		if (err)
+		err = kbus_msg_check_header(hdr, ks->out_begin_len,
+					    READ_ONCE(ks->dev->max_msg_size), &len);
+		if (err || !len)
 			return err;
 		if (!had && piece->len == len) {
 			/* The usual case: one write, one message, nothing to copy */

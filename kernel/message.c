@@ -275,29 +275,39 @@ void kbus_msg_put(struct kbus_msg *msg)
 	kfree(msg);
 }
 
+/* Is the field there, of a header of which @have bytes are? */
+#define KBUS_HAS_FIELD(have, field) \
+	((have) >= offsetofend(struct kbus_message_header, field))
+
 /**
  * kbus_msg_check_header() - can a message begin like this
  * @hdr: as it was written
+ * @have: how many bytes of it have been
  * @max_len: the limit in force on a whole message, in bytes
- * @len: out: bytes of the whole message
+ * @len: out: bytes of the whole message, 0 while @hdr is not complete
  *
  * Return: 0, -EINVAL, -ENAMETOOLONG or -EMSGSIZE.
  */
-int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 max_len, u32 *len)
+int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
+			  u32 *len)
 {
 	const u32 both = KBUS_BIT_ALL_OR_WAIT | KBUS_BIT_ALL_OR_FAIL;
 	u64 whole;
 
-	if (hdr->start_guard != KBUS_MSG_START_GUARD || hdr->flags & KBUS_BITS_RESERVED)
+	*len = 0;
+	if (KBUS_HAS_FIELD(have, start_guard) && hdr->start_guard != KBUS_MSG_START_GUARD)
 		return -EINVAL;
-	if (kbus_msg_is_reply(hdr)) {
-		if (kbus_msg_is_request(hdr))
+	if (KBUS_HAS_FIELD(have, flags)) {
+		if (hdr->flags & KBUS_BITS_RESERVED)
 			return -EINVAL;
-	} else if ((hdr->flags & both) == both) {
-		return -EINVAL;
+		if (kbus_msg_is_reply(hdr) ? kbus_msg_is_request(hdr) :
+		    (hdr->flags & both) == both)
+			return -EINVAL;
 	}
-	if (hdr->name_len > KBUS_MAX_NAME_LEN)
+	if (KBUS_HAS_FIELD(have, name_len) && hdr->name_len > KBUS_MAX_NAME_LEN)
 		return -ENAMETOOLONG;
+	if (have < sizeof(*hdr))
+		return 0;
 
 	whole = kbus_msg_name_offset(hdr) + ALIGN(hdr->name_len, 4) +
 		(u64)hdr->data_len * sizeof(u32) + sizeof(u32);

@@ -270,8 +270,8 @@ struct kbus_peer_info {
  * listener's. EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a
  * queue is full; poll for POLLOUT, then SEND again. EINTR: a signal came while
  * SEND waited; SEND again. ENOBUFS: the user's memory is used up.
- * EFAULT: the id could not be stored; if the address was good when the call
- * began, the message has been sent all the same, and LASTSENT tells its id.
+ * EFAULT: the id could not be stored. Nothing has been sent, unless the address
+ * was good when the call began: then LASTSENT tells the id.
  */
 #define KBUS_IOC_SEND		_IOR(KBUS_IOC_MAGIC, 8, struct kbus_msg_id)
 /* DISCARD: drop what has been written since the last SEND, if anything. */
@@ -291,6 +291,7 @@ struct kbus_peer_info {
  * NEXTMSG: drop the rest of the message being read, and make the next one in
  * the queue the one that read() reads. Its length in bytes comes back, 0 if
  * there is none. Returns 1, or 0 if there is none. Never waits; poll() does.
+ * EBADF: not open for reading.
  */
 #define KBUS_IOC_NEXTMSG	_IOR(KBUS_IOC_MAGIC, 6, __u32)
 /* LENLEFT: how many bytes of the message being read have not been read. */
