@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""The two kinds of number pair that messages carry: MessageId and OrigFrom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import abi
+
+
+@dataclass(frozen=True, order=True)
+class MessageId:
+    """What tells one message from another: two unsigned 32-bit numbers.
+
+    Ids are ordered by network id, then by serial number; on one device, later messages have
+    higher ids until the serial numbers wrap. Immutable and hashable.
+
+    Raises ValueError if a number is not in the range of 32 bits. Source: semantics, rule 16.
+    """
+
+    network_id: int
+    serial_num: int
+
+    def __post_init__(self) -> None:
+        abi.check_u32("network_id", self.network_id)
+        abi.check_u32("serial_num", self.serial_num)
+
+    def __repr__(self) -> str:
+        return f"MessageId({self.network_id}, {self.serial_num})"
+
+    def __str__(self) -> str:
+        return f"[{self.network_id}:{self.serial_num}]"
+
+
+@dataclass(frozen=True, order=True)
+class OrigFrom:
+    """An end point on another network: two unsigned 32-bit numbers.
+
+    Raises ValueError if a number is not in the range of 32 bits.
+    """
+
+    network_id: int
+    local_id: int
+
+    def __post_init__(self) -> None:
+        abi.check_u32("network_id", self.network_id)
+        abi.check_u32("local_id", self.local_id)
+
+    def __repr__(self) -> str:
+        return f"OrigFrom({self.network_id}, {self.local_id})"
+
+    def __str__(self) -> str:
+        return f"[{self.network_id}:{self.local_id}]"

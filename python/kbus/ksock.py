@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: MIT
+"""Ksock: an open KBUS device, from which messages are sent and read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
+from types import TracebackType
+from typing import NamedTuple, Optional, Union
+
+from . import abi, ioctls
+from .errors import StatusError, StopServing
+from .ids import MessageId
+from .inbox import Inbox
+from .messages import Data, Message, Request, Status, reply_to
+from .names import matches
+
+
+class PeerInfo(NamedTuple):
+    """Who opened a KSock, as the asker's namespaces see it. Source: semantics, rule 36."""
+
+    ksock_id: int
+    pid: int
+    uid: int
+    gid: int
+
+
+class Ksock:
+    """An open KBUS device: binds to message names, sends and reads messages.
+
+    ``which`` is the number of the device, 0 for ``/dev/kbus0``. ``mode`` is ``r`` (enough to
+    listen) or ``rw``. With ``nonblocking``, sending a message with ALL_OR_WAIT does not wait; see
+    ``send``. Nothing else that KBUS does waits: ``wait_for_msg``, ``call`` and ``serve`` poll.
+
+    Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten.
+    Iterating gives the messages that are queued, and ends when there are none. ``fd`` is the open
+    file, and ``fileno()`` serves ``select`` and ``poll``.
+
+    Synchronization: each method that is one system call is atomic, but what is written or read
+    with several is not. Let one thread at a time use a Ksock; more threads open more Ksocks.
+
+    Raises ValueError for another mode; OSError with ENOENT if there is no such device, EACCES if
+    it may not be opened, EMFILE if the user has too many KSocks. All methods raise OSError with
+    the errno of the ioctl that refused (``linux/kbus.h`` lists them), and ValueError if closed.
+    """
+
+    def __init__(self, which: int = 0, mode: str = "rw", *, nonblocking: bool = False) -> None:
+        if mode not in ("r", "rw"):
+            raise ValueError(f"mode is {mode!r}, which is neither 'r' nor 'rw'")
+        extra = os.O_NONBLOCK if nonblocking else 0
+        self.which = which
+        self.mode = mode
+        self.fd = FileIO(
+            f"/dev/kbus{which}",
+            "r" if mode == "r" else "r+",
+            opener=lambda path, flags: os.open(path, flags | extra),
+        )
+        self._id = ioctls.u32(self.fd, abi.IOC_KSOCKID)
+        self._inbox = Inbox(self.fd)
+
+    # The open file.
+
+    def __repr__(self) -> str:
+        mode = "read" if self.mode == "r" else "read/write"
+        closed = ", closed" if self.fd.closed else ""
+        return f"<Ksock device {self.which}, id {self._id}, mode {mode}{closed}>"
+
+    def __enter__(self) -> Ksock:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Without _inbox, __init__ failed, and told so itself.
+        if hasattr(self, "_inbox") and not self.fd.closed:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    def close(self) -> None:
+        """Close the device. What is bound is unbound, what is unread is gone. Can be repeated."""
+        self._inbox.clear()
+        self.fd.close()
+
+    def fileno(self) -> int:
+        """Return the file descriptor, for ``select`` and the like.
+
+        It does not tell of messages that ``call`` or ``serve`` put aside: read those first.
+        """
+        return self.fd.fileno()
+
+    def ksock_id(self) -> int:
+        """Return the id of this KSock, from 1; unique on its device while it is open."""
+        return self._id
+
+    # Binding.
+
+    def bind(self, name: str, replier: bool = False) -> None:
+        """Listen to messages of this name, which may end in a wildcard, or be its replier.
+
+        Raises OSError with EADDRINUSE if the name has a replier, EBADMSG for an illegal name,
+        ENAMETOOLONG, ENOSPC for too many bindings. Source: semantics, rules 6 to 11.
+        """
+        ioctls.name_query(self.fd, abi.IOC_BIND, name, int(replier))
+
+    def unbind(self, name: str, replier: bool = False) -> None:
+        """Take back the newest ``bind`` with the same arguments, and what is unread by it.
+
+        Raises OSError with EINVAL if there is none. Source: semantics, rules 6 and 10.
+        """
+        ioctls.name_query(self.fd, abi.IOC_UNBIND, name, int(replier))
+
+    def find_replier(self, name: str) -> Optional[int]:
+        """Return the id of the KSock that is bound as replier to just this name, or None."""
+        return ioctls.name_query(self.fd, abi.IOC_REPLIER, name) or None
+
+    def resolve(self, name: str) -> Optional[int]:
+        """Return the id of the KSock that would get a Request of this name now, or None.
+
+        Other than ``find_replier``, this heeds wildcards. Source: semantics, rule 12.
+        """
+        return ioctls.name_query(self.fd, abi.IOC_RESOLVE, name) or None
+
+    # Sending.
+
+    def write_data(self, data: Union[bytes, bytearray, memoryview]) -> None:
+        """Write bytes of a message, which may come in any pieces. ``send`` sends it.
+
+        Raises OSError with EINVAL, EMSGSIZE or ENAMETOOLONG for what cannot be a message; then
+        all that was written of it is dropped. EALREADY while a message waits for ``send``.
+        """
+        rest = memoryview(data).cast("B")
+        while rest:
+            rest = rest[os.write(self.fileno(), rest) :]
+
+    def write_msg(self, message: Message) -> None:
+        """Write a whole message. ``send`` sends it. If this fails, nothing of it stays behind."""
+        try:
+            self.write_data(message.to_bytes())
+        except OSError as error:
+            # EALREADY: what waits to be sent is another message, and must not go.
+            if error.errno != errno.EALREADY:
+                self.discard()
+            raise
+
+    def send(self) -> MessageId:
+        """Send what has been written, and return the id of the message.
+
+        If a signal interrupts this, it goes on. Any error drops the message, but for one:
+        BlockingIOError (EAGAIN), when the message has ALL_OR_WAIT, the Ksock is non-blocking and a
+        recipient has no room. Then the message stays. Poll for POLLOUT and call ``send`` again, or
+        ``discard`` it. The same two ways are open if a signal handler raised an exception.
+
+        Raises OSError, above all with EADDRNOTAVAIL (nobody to answer the Request, or to take the
+        reply), EBUSY (a queue is full), ECONNREFUSED (this reply is not expected), EPIPE (another
+        KSock than ``to`` is the replier), ENOLCK (no room for the answer in the own queue).
+        Source: semantics, rules 14 to 22.
+        """
+        while True:
+            try:
+                return ioctls.message_id(self.fd, abi.IOC_SEND)
+            except InterruptedError:
+                continue
+
+    def send_msg(self, message: Message) -> MessageId:
+        """Write a message and send it; ``write_msg`` and ``send`` tell how that can fail."""
+        self.write_msg(message)
+        return self.send()
+
+    def discard(self) -> None:
+        """Drop what has been written and not sent, if anything."""
+        ioctls.plain(self.fd, abi.IOC_DISCARD)
+
+    def last_msg_id(self) -> MessageId:
+        """Return the id of the last message that was sent here, MessageId(0, 0) if none was."""
+        return ioctls.message_id(self.fd, abi.IOC_LASTSENT)
+
+    def abandon(self, id: MessageId) -> None:
+        """Give up waiting for the answer to the Request with this id, which was sent here.
+
+        Raises OSError with ENOENT if no answer to it is outstanding. Source: semantics, rule 28.
+        """
+        ioctls.message_id(self.fd, abi.IOC_ABANDON, id)
+
+    # Reading.
+
+    def next_msg(self) -> int:
+        """Make the next message the one being read; return its length in bytes, 0 if none.
+
+        The rest of the one read before is dropped. Messages that ``call`` or ``serve`` put aside
+        come first.
+        """
+        return self._inbox.next_length()
+
+    def len_left(self) -> int:
+        """Return how many bytes of the message being read have not been read."""
+        return self._inbox.length_left()
+
+    def read_data(self, count: int) -> bytes:
+        """Return up to ``count`` more bytes of the message being read; ``b""`` at its end."""
+        return self._inbox.read(count)
+
+    def read_msg(self, length: int) -> Optional[Message]:
+        """Return the message being read, of ``length`` bytes as ``next_msg`` said; None if none.
+
+        Raises ValueError if that is not a whole message.
+        """
+        data = self.read_data(length)
+        return Message.from_bytes(data) if data else None
+
+    def read_next_msg(self) -> Optional[Message]:
+        """Return the next message, or None if none is queued. Does not wait."""
+        return self.read_msg(self.next_msg())
+
+    def wait_for_msg(self, timeout: Optional[float] = None) -> Optional[Message]:
+        """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
+        return self._inbox.find(lambda message: True, timeout)
+
+    def __iter__(self) -> Ksock:
+        return self
+
+    def __next__(self) -> Message:
+        message = self.read_next_msg()
+        if message is None:
+            raise StopIteration
+        return message
+
+    def num_messages(self) -> int:
+        """Return how many messages are queued to be read, without the one being read."""
+        return self._inbox.count()
+
+    def num_unreplied_to(self) -> int:
+        """Return how many Requests were read here, must be answered from here and are not yet."""
+        return ioctls.u32(self.fd, abi.IOC_UNREPLIEDTO)
+
+    def lost_messages(self) -> int:
+        """Return how many messages this KSock has missed, because its queue was full."""
+        return ioctls.lost_messages(self.fd)
+
+    # Requests and their answers.
+
+    def call(self, name: str, data: Data = None, timeout: Optional[float] = None) -> Message:
+        """Send a Request, wait for its answer, and return that.
+
+        Other messages that arrive meanwhile are put aside, to be read later in their order; the
+        rest of a message being read is dropped.
+
+        Raises TimeoutError after ``timeout`` seconds, when the answer is abandoned; StatusError,
+        which carries it, for a status in place of an answer; OSError as ``send`` does.
+        """
+        request_id = self.send_msg(Request(name, data))
+
+        def is_answer(message: Message) -> bool:
+            return message.in_reply_to == request_id
+
+        try:
+            answer = self._inbox.find(is_answer, timeout)
+        except BaseException:
+            with suppress(OSError):
+                self.abandon(request_id)
+            raise
+        if answer is None:
+            answer = self._abandon_or_take(request_id, is_answer)
+        if answer is None:
+            raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name)
+        if answer.is_synthetic():
+            raise StatusError(Status.from_message(answer))
+        return answer
+
+    def _abandon_or_take(
+        self, request_id: MessageId, is_answer: Callable[[Message], bool]
+    ) -> Optional[Message]:
+        """Abandon a Request; if that comes too late, return the answer that is queued already."""
+        try:
+            self.abandon(request_id)
+        except FileNotFoundError:
+            return self._inbox.find_queued(is_answer)
+        return None
+
+    def serve(self, name: str, handler: Callable[[Message], Data]) -> None:
+        """Be the replier for ``name``, and answer Requests until the handler ends it.
+
+        ``handler`` is given each Request that must be answered from here, and returns the data
+        of the reply. It ends serving by raising StopServing, which carries the last reply's data.
+        Any other exception ends serving too, and is passed on; that Request is not answered (its
+        sender gets ``$.KBUS.Replier.Ignored`` when this Ksock is closed). At the end ``name`` is
+        unbound.
+
+        A requester who has gone away or given up is no error. Other messages are put aside without
+        a limit, so it is best to serve with a Ksock that listens to nothing. Copies of Requests for
+        ``name`` that are not to be answered are dropped: abandoned ones look like a listener's.
+
+        Raises OSError as ``bind`` and ``send`` do.
+        """
+
+        def is_served(message: Message) -> bool:
+            return message.wants_us_to_reply() or (message.is_request() and matches(name, message.name))
+
+        self.bind(name, replier=True)
+        try:
+            while (request := self._inbox.find(is_served, None)) is not None:
+                if not request.wants_us_to_reply():
+                    continue
+                try:
+                    data = handler(request)
+                except StopServing as stop:
+                    self._answer(request, stop.data)
+                    return
+                self._answer(request, data)
+        finally:
+            self.unbind(name, replier=True)
+
+    def _answer(self, request: Message, data: Data) -> None:
+        try:
+            self.send_msg(reply_to(request, data))
+        except OSError as error:
+            # The requester has closed its KSock, or has abandoned the Request.
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
+                raise
+
+    # Limits and switches.
+
+    def max_messages(self) -> int:
+        """Return how many messages the queue of this KSock can hold."""
+        return self.set_max_messages(0)
+
+    def set_max_messages(self, count: int) -> int:
+        """Let the queue hold ``count`` messages; return what is in force, within the limits.
+
+        0 only asks. What is queued stays. Source: semantics, rule 20.
+        """
+        return ioctls.u32(self.fd, abi.IOC_MAXMSGS, count)
+
+    def want_messages_once(self, only_once: bool = False, just_ask: bool = False) -> bool:
+        """Set whether a message is queued once even if several bindings match; return what was.
+
+        ``just_ask`` changes nothing.
+        """
+        return ioctls.switch(self.fd, abi.IOC_MSGONLYONCE, only_once, just_ask)
+
+    def report_lost_messages(self, report: bool = True, just_ask: bool = False) -> bool:
+        """Set whether ``$.KBUS.MessagesLost`` tells of missed messages; return what was.
+
+        ``just_ask`` changes nothing. Source: semantics, rule 23.
+        """
+        return ioctls.switch(self.fd, abi.IOC_REPORTLOST, report, just_ask)
+
+    # The device, and the others on it.
+
+    def peer(self, ksock_id: int) -> PeerInfo:
+        """Return who opened the KSock with this id, such as ``message.from_``.
+
+        Raises ProcessLookupError (ESRCH) if there is no such KSock now.
+        """
+        return PeerInfo(*ioctls.peer_info(self.fd, ksock_id))
+
+    def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
+        """Set whether the kernel log tells what happens on this device; return what was.
+
+        ``just_ask`` changes nothing. Setting needs mode ``rw``.
+        """
+        return ioctls.switch(self.fd, abi.IOC_VERBOSE, verbose, just_ask)
+
+    def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
+        """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
+
+        ``just_ask`` changes nothing. Setting needs mode ``rw``. Source: semantics, rule 32.
+        """
+        return ioctls.switch(self.fd, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
+
+    def max_message_size(self) -> int:
+        """Return the length in bytes of the longest message that can be written to this device."""
+        return self.set_max_message_size(0)
+
+    def set_max_message_size(self, count: int) -> int:
+        """Let messages on this device be ``count`` bytes long, all included; return ``count``.
+
+        0 only asks what is in force, 1 for the highest ``count``. Setting needs mode ``rw``. Raises
+        OSError with EINVAL under 100 or over the highest. Source: semantics, rule 34.
+        """
+        return ioctls.u32(self.fd, abi.IOC_MAXMSGSIZE, count)
+
+    def new_device(self) -> int:
+        """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless
+        the caller has CAP_SYS_ADMIN, OSError with ENOSPC if there are 256.
+        """
+        return ioctls.u32(self.fd, abi.IOC_NEWDEVICE)

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: MIT
+"""Messages as values: Message, its four subclasses, and functions that make one from another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, TypeVar, Union
+
+from . import abi, wire
+from .ids import MessageId, OrigFrom
+
+#: What can be the data of a message. Text is encoded as UTF-8; None and no bytes are the same.
+Data = Union[str, bytes, bytearray, memoryview, None]
+
+_M = TypeVar("_M", bound="Message")
+
+
+class Message:
+    """A message of any kind, written or read.
+
+    ``name`` must begin with ``$.``; KBUS itself checks the rest of it when the message is sent.
+    ``data`` is text, any bytes-like object, or None. The attributes are:
+
+    ===============  =======================================================================
+    ``name``         str
+    ``data``         bytes of exactly the length that was given, or None if there are none
+    ``to``           KSock id; 0 for nobody in particular
+    ``from_``        KSock id of the sender; KBUS sets it, 0 is KBUS itself
+    ``orig_from``    OrigFrom or None
+    ``final_to``     OrigFrom or None
+    ``in_reply_to``  MessageId of the Request that this message answers, or None
+    ``flags``        int, the constants below; without the bits that tell the length of data
+    ``id``           MessageId or None; KBUS sets it unless its network id is not 0
+    ===============  =======================================================================
+
+    Do not assign to them: ``from_message`` makes a message that differs from another. With
+    ``orig_from`` or ``final_to``, EXTENDED is set in ``flags``.
+
+    Messages are equal if all of these are equal, whatever their class; they are not hashable.
+
+    Raises ValueError for a name without ``$.``, a number that does not fit 32 bits or flags in
+    bits 30 or 31, and TypeError for a value of another type. Source: abi.md.
+    """
+
+    WANT_A_REPLY = abi.BIT_WANT_A_REPLY
+    WANT_YOU_TO_REPLY = abi.BIT_WANT_YOU_TO_REPLY
+    SYNTHETIC = abi.BIT_SYNTHETIC
+    URGENT = abi.BIT_URGENT
+    ALL_OR_WAIT = abi.BIT_ALL_OR_WAIT
+    ALL_OR_FAIL = abi.BIT_ALL_OR_FAIL
+    EXTENDED = abi.BIT_EXTENDED
+    START_GUARD = abi.MSG_START_GUARD
+    END_GUARD = abi.MSG_END_GUARD
+
+    #: Flags that every message of this class has.
+    _own_flags = 0
+
+    __slots__ = ("data", "final_to", "flags", "from_", "id", "in_reply_to", "name", "orig_from", "to")
+
+    def __init__(
+        self,
+        name: str,
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        orig_from: Optional[OrigFrom] = None,
+        final_to: Optional[OrigFrom] = None,
+        in_reply_to: Optional[MessageId] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+    ) -> None:
+        self.name: str = _checked_name(name)
+        self.data: Optional[bytes] = _bytes_of(data)
+        self.to: int = abi.check_u32("to", to or 0)
+        self.from_: int = abi.check_u32("from_", from_ or 0)
+        self.orig_from: Optional[OrigFrom] = _checked_pair("orig_from", orig_from, OrigFrom)
+        self.final_to: Optional[OrigFrom] = _checked_pair("final_to", final_to, OrigFrom)
+        self.in_reply_to: Optional[MessageId] = _checked_pair("in_reply_to", in_reply_to, MessageId)
+        self.id: Optional[MessageId] = _checked_pair("id", id, MessageId)
+        self.flags: int = abi.check_u32("flags", flags or 0) | self._own_flags
+        if self.flags & abi.BITS_DATA_PAD:
+            raise ValueError(f"flags are {self.flags:#x}, but bits 30 and 31 are not a user's")
+        if self.orig_from or self.final_to:
+            self.flags |= self.EXTENDED
+        self._check_kind(self.flags)
+
+    def _check_kind(self, flags: int) -> None:
+        """Raise ValueError if with these flags this is no message of its class."""
+
+    # From other forms and to them.
+
+    @classmethod
+    def from_message(
+        cls: type[_M],
+        msg: Message,
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        orig_from: Optional[OrigFrom] = None,
+        final_to: Optional[OrigFrom] = None,
+        in_reply_to: Optional[MessageId] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+    ) -> _M:
+        """Return a message like ``msg``, except for what is given and not None.
+
+        Raises ValueError if that is no message of this class.
+        """
+        return cls(
+            msg.name,
+            msg.data if data is None else data,
+            msg.to if to is None else to,
+            msg.from_ if from_ is None else from_,
+            msg.orig_from if orig_from is None else orig_from,
+            msg.final_to if final_to is None else final_to,
+            msg.in_reply_to if in_reply_to is None else in_reply_to,
+            msg.flags if flags is None else flags,
+            msg.id if id is None else id,
+        )
+
+    @classmethod
+    def from_sequence(cls: type[_M], seq: Sequence[Any]) -> _M:
+        """Return the message of which ``extract`` gave ``seq``: nine values, in its order.
+
+        Raises ValueError for another number of values, and as the constructor does.
+        """
+        if len(seq) != len(wire.Fields._fields):
+            raise ValueError(f"a message is made of {len(wire.Fields._fields)} values, not {len(seq)}")
+        return cls(**wire.Fields(*seq)._asdict())
+
+    @classmethod
+    def from_bytes(cls: type[_M], data: Union[bytes, bytearray, memoryview]) -> _M:
+        """Return the message that ``data`` is, guards included, as ``Ksock.read_data`` gives it.
+
+        Whatever KBUS delivers is accepted by ``Message.from_bytes``. Raises ValueError, which
+        names the cause, if this is not exactly one message, or none of this class.
+        """
+        return cls.from_sequence(wire.decode(bytes(data)))
+
+    def to_bytes(self) -> bytes:
+        """Return the message as it is written to a KSock, in the machine's byte order."""
+        return wire.encode(self._fields())
+
+    def total_length(self) -> int:
+        """Return the length of ``to_bytes()``, in bytes."""
+        return wire.length(self._fields())
+
+    def extract(self) -> tuple[Any, ...]:
+        """Return ``(id, in_reply_to, to, from_, orig_from, final_to, flags, name, data)``.
+
+        This is the order of the parts in the message, and not that of the constructor.
+        """
+        return tuple(self._fields())
+
+    def _fields(self) -> wire.Fields:
+        return wire.Fields(*[getattr(self, field) for field in wire.Fields._fields])
+
+    def cast(self) -> Message:
+        """Return a copy of the class that fits.
+
+        Status if KBUS made the message, else Reply or Request if it is one, else Announcement.
+        Reading gives plain Messages, whatever their kind. Raises ValueError for a mixture of kinds,
+        which KBUS would not send: a reply or status that is a Request.
+        """
+        kind: type[Message] = Announcement
+        if self.is_synthetic():
+            kind = Status
+        elif self.is_reply():
+            kind = Reply
+        elif self.is_request():
+            kind = Request
+        return kind.from_message(self)
+
+    # Comparing and showing.
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def equivalent(self, other: Message) -> bool:
+        """Return whether the messages say the same to the same recipient.
+
+        Compares name, data, to, orig_from and final_to, and so ignores what differs between a
+        message and its copies or repetitions: id, from_, in_reply_to and flags.
+        """
+        return self._what_is_said() == other._what_is_said()
+
+    def _what_is_said(self) -> tuple[object, ...]:
+        return self.name, self.data, self.to, self.orig_from, self.final_to
+
+    def __repr__(self) -> str:
+        arguments = [repr(self.name)]
+        for field in ("data", "to", "from_", "orig_from", "final_to", "in_reply_to"):
+            value = getattr(self, field)
+            if value:
+                arguments.append(f"{field}={value!r}")
+        flags = self.flags & ~self._own_flags
+        if flags:
+            arguments.append(f"flags={flags:#010x}")
+        if self.id:
+            arguments.append(f"id={self.id!r}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    # What kind of message it is.
+
+    def is_reply(self) -> bool:
+        """Return whether this answers a Request, be it a Reply or a status."""
+        return self.in_reply_to is not None
+
+    def is_request(self) -> bool:
+        """Return whether the sender wants a reply."""
+        return bool(self.flags & self.WANT_A_REPLY)
+
+    def is_stateful_request(self) -> bool:
+        """Return whether this is a Request to one particular replier."""
+        return self.is_request() and self.to != 0
+
+    def is_synthetic(self) -> bool:
+        """Return whether KBUS itself made this message."""
+        return bool(self.flags & self.SYNTHETIC)
+
+    def is_urgent(self) -> bool:
+        """Return whether this goes to the front of its recipients' queues."""
+        return bool(self.flags & self.URGENT)
+
+    def wants_us_to_reply(self) -> bool:
+        """Return whether the reader of this copy is the one who must answer it."""
+        return bool(self.flags & self.WANT_YOU_TO_REPLY)
+
+    # What can be changed before it is sent.
+
+    def set_urgent(self, yes: bool = True) -> None:
+        """Make the message urgent, or not."""
+        self._set_flag(self.URGENT, yes)
+
+    def set_want_reply(self, value: bool = True) -> None:
+        """Make the message a Request, or not. Raises ValueError if its class forbids that."""
+        self._set_flag(self.WANT_A_REPLY, value)
+
+    def _set_flag(self, flag: int, value: bool) -> None:
+        flags = self.flags | flag if value else self.flags & ~flag
+        self._check_kind(flags)
+        self.flags = flags
+
+
+class Announcement(Message):
+    """A message for whoever listens. It wants no reply and is none: else ValueError."""
+
+    __slots__ = ()
+
+    def _check_kind(self, flags: int) -> None:
+        if flags & self.WANT_A_REPLY:
+            raise ValueError(f"an Announcement cannot want a reply: {self!r}")
+        if self.in_reply_to:
+            raise ValueError(f"an Announcement cannot be a reply: {self!r}")
+
+
+class Request(Message):
+    """A message that one replier must answer; WANT_A_REPLY is set in it.
+
+    With ``to``, only that KSock may be the replier. Raises ValueError if ``in_reply_to`` is set.
+    """
+
+    __slots__ = ()
+    _own_flags = Message.WANT_A_REPLY
+
+    def _check_kind(self, flags: int) -> None:
+        if not flags & self.WANT_A_REPLY:
+            raise ValueError(f"a Request must want a reply: {self!r}")
+        if self.in_reply_to:
+            raise ValueError(f"a Request cannot be a reply: {self!r}")
+
+
+class Reply(Message):
+    """The answer to a Request; ``reply_to`` makes one. ``in_reply_to`` must be set, else ValueError."""
+
+    __slots__ = ()
+
+    def _check_kind(self, flags: int) -> None:
+        if not self.in_reply_to:
+            raise ValueError(f"a Reply needs in_reply_to: {self!r}")
+        if flags & self.WANT_A_REPLY:
+            raise ValueError(f"a Reply cannot want a reply: {self!r}")
+
+
+class Status(Message):
+    """A message that KBUS made; SYNTHETIC is set in it. It is read, and not sent.
+
+    In place of an answer it has ``in_reply_to``; events have none. It cannot want a reply:
+    ValueError.
+    """
+
+    __slots__ = ()
+    _own_flags = Message.SYNTHETIC
+
+    def _check_kind(self, flags: int) -> None:
+        if flags & self.WANT_A_REPLY:
+            raise ValueError(f"a Status cannot want a reply: {self!r}")
+
+
+def reply_to(request: Message, data: Data = None, flags: int = 0) -> Reply:
+    """Return the Reply to a Request that was read, to be sent from the KSock that read it.
+
+    Raises ValueError unless the reader of this copy must answer it (WANT_YOU_TO_REPLY).
+    Source: semantics, rule 26.
+    """
+    if not request.wants_us_to_reply():
+        raise ValueError(f"this message is not for us to reply to: {request!r}")
+    return Reply(
+        request.name,
+        data,
+        to=request.from_,
+        final_to=request.orig_from,
+        in_reply_to=request.id,
+        flags=flags,
+    )
+
+
+def stateful_request(earlier_reply: Message, name: str, data: Data = None) -> Request:
+    """Return a Request to the very KSock that sent ``earlier_reply``, or fail when it is sent.
+
+    ``earlier_reply`` can also be an earlier stateful Request of ours, for the same recipient.
+    Raises ValueError for any other message, and for a status that comes from no replier.
+    Source: semantics, rule 24.
+    """
+    if earlier_reply.is_reply():
+        to, final_to = earlier_reply.from_, earlier_reply.orig_from
+    elif earlier_reply.is_stateful_request():
+        to, final_to = earlier_reply.to, earlier_reply.final_to
+    else:
+        raise ValueError(f"neither a reply nor a stateful request: {earlier_reply!r}")
+    if not to:
+        raise ValueError(f"this reply comes from no replier: {earlier_reply!r}")
+    return Request(name, data, to=to, final_to=final_to)
+
+
+def _checked_name(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a message name is a str, not {type(name).__name__}")
+    if not name.startswith("$."):
+        raise ValueError(f'message name "{name}" does not start with "$."')
+    return name
+
+
+def _bytes_of(data: Data) -> Optional[bytes]:
+    if data is None:
+        return None
+    if isinstance(data, str):
+        return data.encode() or None
+    return memoryview(data).tobytes() or None
+
+
+_Pair = TypeVar("_Pair", MessageId, OrigFrom)
+
+
+def _checked_pair(what: str, pair: Optional[_Pair], kind: type[_Pair]) -> Optional[_Pair]:
+    if pair is None or pair == kind(0, 0):
+        return None
+    if not isinstance(pair, kind):
+        raise TypeError(f"{what} is a {kind.__name__}, not {type(pair).__name__}")
+    return pair

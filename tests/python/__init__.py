@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tests of the Python package that need no device."""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The package as programs see it: its names and signatures, and a Ksock where there is no device."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kbus
+from kbus import Ksock
+
+PACKAGE = Path(kbus.__file__).parent
+
+#: The parts of a message but for its name.
+PARTS = "data=None, to=None, from_=None, orig_from=None, final_to=None, in_reply_to=None, flags=None, id=None"
+#: What programs for the original package rely on, and what this one adds.
+SIGNATURES = {
+    "Ksock": "(which=0, mode='rw', *, nonblocking=False)",
+    "Ksock.bind": "(self, name, replier=False)",
+    "Ksock.unbind": "(self, name, replier=False)",
+    "Ksock.ksock_id": "(self)",
+    "Ksock.next_msg": "(self)",
+    "Ksock.len_left": "(self)",
+    "Ksock.read_msg": "(self, length)",
+    "Ksock.read_data": "(self, count)",
+    "Ksock.read_next_msg": "(self)",
+    "Ksock.wait_for_msg": "(self, timeout=None)",
+    "Ksock.write_msg": "(self, message)",
+    "Ksock.write_data": "(self, data)",
+    "Ksock.send": "(self)",
+    "Ksock.send_msg": "(self, message)",
+    "Ksock.discard": "(self)",
+    "Ksock.last_msg_id": "(self)",
+    "Ksock.find_replier": "(self, name)",
+    "Ksock.max_messages": "(self)",
+    "Ksock.set_max_messages": "(self, count)",
+    "Ksock.num_messages": "(self)",
+    "Ksock.num_unreplied_to": "(self)",
+    "Ksock.want_messages_once": "(self, only_once=False, just_ask=False)",
+    "Ksock.kernel_module_verbose": "(self, verbose=True, just_ask=False)",
+    "Ksock.new_device": "(self)",
+    "Ksock.report_replier_binds": "(self, report_events=True, just_ask=False)",
+    "Ksock.max_message_size": "(self)",
+    "Ksock.set_max_message_size": "(self, count)",
+    "Ksock.fileno": "(self)",
+    "Ksock.close": "(self)",
+    "Ksock.call": "(self, name, data=None, timeout=None)",
+    "Ksock.serve": "(self, name, handler)",
+    "Ksock.lost_messages": "(self)",
+    "Ksock.report_lost_messages": "(self, report=True, just_ask=False)",
+    "Ksock.resolve": "(self, name)",
+    "Ksock.peer": "(self, ksock_id)",
+    "Ksock.abandon": "(self, id)",
+    "Message.from_message": f"(msg, {PARTS})",
+    "Message.from_sequence": "(seq)",
+    "Message.from_bytes": "(data)",
+    "Message.to_bytes": "(self)",
+    "Message.equivalent": "(self, other)",
+    "Message.extract": "(self)",
+    "Message.cast": "(self)",
+    "Message.total_length": "(self)",
+    "Message.is_reply": "(self)",
+    "Message.is_request": "(self)",
+    "Message.is_stateful_request": "(self)",
+    "Message.is_synthetic": "(self)",
+    "Message.is_urgent": "(self)",
+    "Message.wants_us_to_reply": "(self)",
+    "Message.set_urgent": "(self, yes=True)",
+    "Message.set_want_reply": "(self, value=True)",
+    **dict.fromkeys(("Message", "Announcement", "Request", "Reply", "Status"), f"(name, {PARTS})"),
+    "MessageId": "(network_id, serial_num)",
+    "OrigFrom": "(network_id, local_id)",
+    "PeerInfo": "(ksock_id, pid, uid, gid)",
+    "reply_to": "(request, data=None, flags=0)",
+    "stateful_request": "(earlier_reply, name, data=None)",
+    "split_replier_bind_event_data": "(data)",
+    "read_bindings": "(names)",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name: str) -> None:
+    found: object = kbus
+    for part in name.split("."):
+        found = getattr(found, part)
+    signature = inspect.signature(found)  # type: ignore[arg-type]
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    assert str(inspect.Signature(bare)) == SIGNATURES[name]
+
+
+def test_exports() -> None:
+    assert all(hasattr(kbus, name) for name in kbus.__all__)
+    assert {name.split(".")[0] for name in SIGNATURES} <= set(kbus.__all__)
+
+
+def test_only_the_standard_library_is_imported() -> None:
+    modules = "kbus.aio, kbus.cli, kbus.inspect, kbus.names"
+    script = f"import sys; sys.path.insert(0, sys.argv[1]); import {modules}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", script, PACKAGE.parent], check=True)
+
+
+@pytest.mark.parametrize("mode", ["w", "wr", "", "rb", None])
+def test_modes(mode: str) -> None:
+    with pytest.raises(ValueError, match="neither 'r' nor 'rw'"):
+        Ksock(99999, mode)
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_no_such_device(mode: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        Ksock(99999, mode)
+    assert caught.value.errno == errno.ENOENT
+    assert caught.value.filename == "/dev/kbus99999"
