@@ -127,8 +127,31 @@ int kbus_dev_new(unsigned int *index)
 	return err;
 }
 
+void kbus_devs_wake_waits(void)
+{
+	unsigned int i;
+
+	mutex_lock(&kbus_devs_lock);
+	for (i = 0; i < kbus_nr_devs; i++) {
+		mutex_lock(&kbus_devs[i]->lock);
+		kbus_wait_wake_device(kbus_devs[i]);
+		mutex_unlock(&kbus_devs[i]->lock);
+	}
+	mutex_unlock(&kbus_devs_lock);
+}
+
+/* A limit on bytes has changed, perhaps while the module is loaded or unloaded. */
+void kbus_devs_limits_raised(void)
+{
+	mutex_lock(&kbus_devs_lock);
+	if (kbus_nr_devs)
+		kbus_wait_kick();
+	mutex_unlock(&kbus_devs_lock);
+}
+
 static void kbus_devs_free(void)
 {
+	lockdep_assert_held(&kbus_devs_lock);
 	while (kbus_nr_devs) {
 		struct kbus_dev *dev = kbus_devs[--kbus_nr_devs];
 
@@ -176,7 +199,10 @@ unregister_region:
 void kbus_devs_exit(void)
 {
 	cdev_del(&kbus_cdev);
+	mutex_lock(&kbus_devs_lock);
 	kbus_devs_free();
+	mutex_unlock(&kbus_devs_lock);
+	kbus_wait_exit();
 	class_unregister(&kbus_class);
 	unregister_chrdev_region(kbus_devt, KBUS_MAX_DEVICES);
 }

@@ -68,6 +68,7 @@ struct kbus_user {
 	atomic_t ksocks;
 	atomic_t bindings;
 	atomic_long_t bytes;
+	bool starved;			/* for lack of bytes, somebody waits for room */
 };
 
 struct kbus_user *kbus_user_get(kuid_t uid);
@@ -270,7 +271,10 @@ void kbus_wait_end(struct kbus_ksock *ks);
 void kbus_wait_wake_next(struct kbus_queue *q);
 void kbus_wait_wake_all(struct kbus_ksock *on);
 void kbus_wait_wake_requests(struct kbus_dev *dev);
+void kbus_wait_wake_device(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
+void kbus_wait_kick(void);
+void kbus_wait_exit(void);
 
 /* ---- device.c ---- */
 
@@ -299,6 +303,8 @@ struct kbus_dev {
 
 struct kbus_dev *kbus_dev_get(unsigned int index);
 int kbus_dev_new(unsigned int *index);
+void kbus_devs_wake_waits(void);
+void kbus_devs_limits_raised(void);
 int kbus_devs_init(void);
 void kbus_devs_exit(void);
 

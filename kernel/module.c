@@ -49,8 +49,22 @@ KBUS_PARAM_BOUNDS(kbus_max_message_size, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZ
 module_param_cb(max_message_size, &kbus_max_message_size_ops, &kbus_max_message_size, 0644);
 MODULE_PARM_DESC(max_message_size, "bytes that the longest message of a device can be set to");
 
+static int kbus_set_bytes(const char *val, const struct kernel_param *kp)
+{
+	int err = param_set_ulong(val, kp);
+
+	if (!err)
+		kbus_devs_limits_raised();
+	return err;
+}
+
+static const struct kernel_param_ops kbus_bytes_ops = {
+	.set = kbus_set_bytes,
+	.get = param_get_ulong,
+};
+
 unsigned long kbus_max_queue_bytes = 32 << 20;
-module_param_named(max_queue_bytes, kbus_max_queue_bytes, ulong, 0644);
+module_param_cb(max_queue_bytes, &kbus_bytes_ops, &kbus_max_queue_bytes, 0644);
 MODULE_PARM_DESC(max_queue_bytes, "bytes that are queued on a KSock");
 
 unsigned int kbus_max_ksock_bindings = 4096;
@@ -68,7 +82,7 @@ module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksock
 MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
 
 unsigned long kbus_max_user_bytes;
-module_param_named(max_user_bytes, kbus_max_user_bytes, ulong, 0644);
+module_param_cb(max_user_bytes, &kbus_bytes_ops, &kbus_max_user_bytes, 0644);
 MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of the memory)");
 
 unsigned int kbus_first_serial = 1;

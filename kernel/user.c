@@ -98,6 +98,12 @@ void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes)
 {
 	atomic_long_sub(bytes, &user->bytes);
+	/* Pairs with kbus_wait_has_room(): one of the two sees what the other did. */
+	smp_mb__after_atomic();
+	if (READ_ONCE(user->starved)) {
+		WRITE_ONCE(user->starved, false);
+		kbus_wait_kick();
+	}
 }
 
 size_t kbus_user_bytes_left(struct kbus_user *user)

@@ -12,6 +12,7 @@
  * the line. He keeps his place only in that his kbus_wait.since stays.
  */
 #include <linux/poll.h>
+#include <linux/workqueue.h>
 
 #include "kbus.h"
 
@@ -96,11 +97,22 @@ void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
 	dev->nr_waits++;
 }
 
-static bool kbus_wait_has_room(struct kbus_ksock *ks, struct kbus_queue *q,
+static bool kbus_wait_has_room(struct kbus_ksock *ks, struct kbus_ksock *on,
 			       u32 copies, u32 len)
 {
-	return kbus_queue_room(q, copies, len, false) == copies &&
-		!kbus_wait_is_behind(ks, q);
+	struct kbus_user *user = on->user;
+
+	if (kbus_wait_is_behind(ks, &on->q))
+		return false;
+	if (kbus_queue_room(&on->q, copies, len, false) == copies)
+		return true;
+	if (kbus_user_bytes_left(user) / len >= copies)
+		return false;
+	/* Another KSock of the user may make the room, so that must be told. */
+	WRITE_ONCE(user->starved, true);
+	/* Pairs with kbus_user_uncharge(). */
+	smp_mb();
+	return kbus_queue_room(&on->q, copies, len, false) == copies;
 }
 
 /**
@@ -125,7 +137,7 @@ bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
 
 	lockdep_assert_held(&ks->dev->lock);
 	spin_lock(&on->q.lock);
-	has_room = kbus_wait_has_room(ks, &on->q, copies, msg->len);
+	has_room = kbus_wait_has_room(ks, on, copies, msg->len);
 	spin_unlock(&on->q.lock);
 	if (has_room)
 		return true;
@@ -136,7 +148,7 @@ bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
 
 	spin_lock(&on->q.lock);
 	/* Two queues' locks are never held at once; so look again. */
-	has_room = kbus_wait_has_room(ks, &on->q, copies, msg->len);
+	has_room = kbus_wait_has_room(ks, on, copies, msg->len);
 	if (!has_room) {
 		wait->on = on;
 		list_del_init(&wait->node);
@@ -225,4 +237,32 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 		kbus_wait_wake(wait);
 	}
 	spin_unlock(&on->q.lock);
+}
+
+/* Something has changed for all who wait on the device, or may have. */
+void kbus_wait_wake_device(struct kbus_dev *dev)
+{
+	struct kbus_wait *wait;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry(wait, &dev->waits, by_device)
+		kbus_wait_wake(wait);
+}
+
+static void kbus_wait_work_fn(struct work_struct *work)
+{
+	kbus_devs_wake_waits();
+}
+
+static DECLARE_WORK(kbus_wait_work, kbus_wait_work_fn);
+
+/* Have all wake who wait on any device; for those who cannot sleep. */
+void kbus_wait_kick(void)
+{
+	schedule_work(&kbus_wait_work);
+}
+
+void kbus_wait_exit(void)
+{
+	cancel_work_sync(&kbus_wait_work);
 }
