@@ -193,6 +193,24 @@ static int kbus_ksock_add_out(struct kbus_ksock *ks, struct kbus_msg *piece)
 	return !err && piece->len - from > left ? -EMSGSIZE : err;
 }
 
+/*
+ * How many of @count bytes it takes to tell whether all can be right: no message
+ * has more to come than the longest one, and one more is enough to be too many.
+ */
+static size_t kbus_ksock_write_count(struct kbus_ksock *ks, size_t count)
+{
+	size_t limit = READ_ONCE(ks->dev->max_msg_size);
+
+	if (count <= limit)
+		return count;
+	/* The message may have begun when the limit was higher. */
+	mutex_lock(&ks->out_lock);
+	if (ks->out)
+		limit = max_t(size_t, limit, ks->out->len);
+	mutex_unlock(&ks->out_lock);
+	return min(count, limit + 1);
+}
+
 static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 {
 	struct kbus_ksock *ks = iocb->ki_filp->private_data;
@@ -202,10 +220,7 @@ static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 
 	if (!count)
 		return 0;
-	/* No message can have more; one byte too many is enough to tell. */
-	piece = kbus_msg_from_iter(from, min_t(size_t, count,
-					       READ_ONCE(ks->dev->max_msg_size) + 1),
-				   ks->user);
+	piece = kbus_msg_from_iter(from, kbus_ksock_write_count(ks, count), ks->user);
 	if (IS_ERR(piece))
 		return PTR_ERR(piece);
 
@@ -214,6 +229,9 @@ static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 		err = -EALREADY;
 	} else {
 		err = kbus_ksock_add_out(ks, piece);
+		/* The limit may have been raised meanwhile. */
+		if (!err && piece->len < count)
+			err = -EMSGSIZE;
 		if (err && err != -ENOMEM && err != -ENOBUFS)
 			kbus_ksock_drop_out(ks);
 	}

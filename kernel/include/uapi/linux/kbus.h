@@ -194,8 +194,10 @@ struct kbus_peer_info {
 /*
  * Every ioctl returns -1 and EFAULT for an argument that is no readable and,
  * where something comes back, writable address, and ENOTTY for a number that is
- * not listed here. EBADF means that the descriptor was not opened for what is
- * asked. Errors beyond these are listed with each.
+ * not listed here. Those that allocate memory, which are BIND, UNBIND, REPLIER,
+ * RESOLVE, SEND, REPORTLOST and NEWDEVICE, return ENOMEM if there is none. EBADF
+ * means that the descriptor was not opened for what is asked. Errors beyond
+ * these are listed with each.
  */
 
 /* The KSock itself. */
@@ -237,7 +239,7 @@ struct kbus_peer_info {
  * and kind. Unread copies that came by it go with it; the sender of an unread
  * Request to a replier gets KBUS_NAME_REPLIER_UNBOUND.
  * EINVAL: there is no such binding, or is_replier is neither 0 nor 1.
- * EFAULT, EBADMSG, ENAMETOOLONG, EAGAIN: as for BIND.
+ * EBADF, EFAULT, EBADMSG, ENAMETOOLONG, EAGAIN: as for BIND.
  */
 #define KBUS_IOC_UNBIND		_IOW(KBUS_IOC_MAGIC, 3, struct kbus_bind_request)
 /*
@@ -322,7 +324,8 @@ struct kbus_peer_info {
 #define KBUS_IOC_PEERINFO	_IOWR(KBUS_IOC_MAGIC, 37, struct kbus_peer_info)
 /*
  * VERBOSE: a switch of the whole device: with it on, the kernel log tells of
- * binds, of messages that could not be sent, and of KSocks that come and go.
+ * binds, of well-formed messages that SEND refused, and of KSocks that come and
+ * go.
  * Setting it needs a descriptor open for writing.
  * EINVAL: not a value of a switch. EBADF: not open for writing.
  */
