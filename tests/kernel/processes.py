@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""Other processes and threads: children that work, wait, or are killed, and SENDs that sleep."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from kbus import Ksock
+from tests.kernel import raw
+from tests.kernel.helpers import PATIENCE, ksock_stats, wait_until
+
+NOBODY = 65534
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+
+Result = TypeVar("Result")
+
+
+def become(uid: int) -> None:
+    """Give up root for another user and the group of the same number, for good."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def unshare(flags: int) -> None:
+    """unshare(2): give this process, or for CLONE_NEWPID its next children, namespaces of their own."""
+    # A user namespace cannot be made in a chroot, which the tests may be in; init is not.
+    os.chroot("/proc/1/root")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+
+
+def in_child(body: Callable[[], Result]) -> Result:
+    """Run `body` in a forked process and give what it returned; what it raised is an AssertionError here."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            outcome: tuple[bool, object] = (True, body())
+        except BaseException:  # whatever it is, it must get to the parent
+            outcome = (False, traceback.format_exc())
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(outcome, pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        content = pipe.read()
+    os.waitpid(pid, 0)
+    assert content, "the child died"
+    succeeded, value = pickle.loads(content)
+    assert succeeded, value
+    return value  # type: ignore[no-any-return]
+
+
+class Child:
+    """A forked process that does `body` and then stays as it is until it is killed."""
+
+    def __init__(self, body: Callable[[], object]) -> None:
+        reader, writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                kept = body()
+                os.write(writer, b"+")
+                signal.pause()
+                del kept
+            except BaseException:  # a child must not run on into pytest
+                traceback.print_exc()
+                sys.stderr.flush()
+            os._exit(1)
+        os.close(writer)
+        self._is_gone = False
+        with os.fdopen(reader, "rb") as pipe:
+            said = pipe.read(1)
+        if said != b"+":
+            os.waitpid(self.pid, 0)
+        assert said == b"+", "the child failed, see its stderr"
+
+    def kill(self) -> None:
+        """SIGKILL it, and come back when it is gone. Can be repeated."""
+        if not self._is_gone:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self._is_gone = True
+
+
+class Sending:
+    """A thread in SEND on a KSock whose message has been written; after the constructor it sleeps there.
+
+    `result` gives the id, or raises what SEND raised.
+    """
+
+    def __init__(self, ksock: Ksock, device: int = 0) -> None:
+        self._ksock = ksock
+        self._outcome: list[raw.Pair | OSError] = []
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+        self._device = device
+        wait_until(self._settled, "SEND sleeps")
+        assert not self._outcome, f"SEND did not wait: {self._outcome}"
+
+    def _send(self) -> None:
+        try:
+            self._outcome.append(raw.msg_id(self._ksock, "SEND"))
+        except OSError as error:
+            self._outcome.append(error)
+
+    def _settled(self) -> bool:
+        return bool(self._outcome) or self.waits()
+
+    def waits(self) -> bool:
+        """True while the message waits for room."""
+        return ksock_stats(self._ksock, self._device)["waiting"] == 1
+
+    @property
+    def thread_id(self) -> int:
+        """The native id of the thread."""
+        assert self._thread.native_id is not None
+        return self._thread.native_id
+
+    @property
+    def done(self) -> bool:
+        """True when SEND has returned."""
+        return bool(self._outcome)
+
+    def interrupt(self, number: signal.Signals) -> None:
+        """Send a signal to the thread."""
+        assert self._thread.ident is not None
+        signal.pthread_kill(self._thread.ident, number)
+
+    def result(self) -> raw.Pair:
+        """Wait until SEND returns; the message's id."""
+        self._thread.join(PATIENCE)
+        assert self._outcome, "SEND still sleeps"
+        outcome = self._outcome[0]
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+
+def blocked_send(ksock: Ksock, packet: bytes) -> Sending:
+    """Write a message that has to wait for room, and SEND it in a thread."""
+    assert os.write(ksock.fileno(), packet) == len(packet)
+    return Sending(ksock)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""Loading and unloading the module, and its parameters: rules 33 and 38."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kbus import Ksock
+from tests.kernel import module, raw
+from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
+
+CLASS = Path("/sys/class/kbus")
+
+DEFAULTS = {
+    "num_kbus_devices": 1,
+    "default_queue_length": 100,
+    "max_queue_length": 10000,
+    "default_message_size": 1 << 20,
+    "max_message_size": 16 << 20,
+    "max_queue_bytes": 32 << 20,
+    "max_ksock_bindings": 4096,
+    "max_user_bindings": 65536,
+    "max_user_ksocks": 4096,
+    "first_serial": 1,
+    "first_ksock_id": 1,
+}
+READ_ONLY = {"num_kbus_devices", "device_mode"}
+
+
+def nodes() -> list[str]:
+    """What there is in /dev."""
+    return sorted(path.name for path in Path("/dev").glob("kbus*"))
+
+
+def traces() -> list[str]:
+    """Everything by which a loaded module shows."""
+    majors = [line for line in Path("/proc/devices").read_text().splitlines() if "kbus" in line]
+    return [*nodes(), *majors, *(str(path) for path in (CLASS, PROC, module.PARAMETERS) if path.exists())]
+
+
+@pytest.mark.rule(33)
+def test_parameters_and_their_defaults() -> None:
+    shown = {path.name: path.read_text().strip() for path in module.PARAMETERS.iterdir()}
+    assert {name: int(shown[name]) for name in DEFAULTS} == DEFAULTS
+    assert set(shown) == {*DEFAULTS, "max_user_bytes", "device_mode"}
+    assert int(shown["device_mode"], 8) == 0o660
+
+
+@pytest.mark.rule(33)
+def test_a_user_may_have_an_eighth_of_the_memory() -> None:
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    assert int((module.PARAMETERS / "max_user_bytes").read_text()) == pytest.approx(total / 8, rel=0.05)
+
+
+@pytest.mark.rule(33)
+def test_parameters_are_writable_where_that_is_safe() -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in module.PARAMETERS.iterdir()}
+    assert modes == {name: 0o444 if name in READ_ONLY else 0o644 for name in modes}
+
+
+@pytest.mark.rule(33, 38)
+def test_several_devices_from_the_start() -> None:
+    with module.reloaded(num_kbus_devices=3, device_mode="0640", default_queue_length=7, first_ksock_id=40):
+        assert nodes() == ["kbus0", "kbus1", "kbus2"]
+        assert {stat.S_IMODE(os.stat(f"/dev/{node}").st_mode) for node in nodes()} == {0o640}
+        assert [line.key for line in stats_lines()] == [("device", number) for number in range(3)]
+        with Ksock(2) as one:
+            assert (one.max_messages(), raw.number(one, "KSOCKID")) == (7, 40)
+            assert one.new_device() == 3
+        assert nodes() == ["kbus0", "kbus1", "kbus2", "kbus3"]
+        with fails(errno.ENOENT):
+            Ksock(4)
+    assert nodes() == ["kbus0"]
+    assert stat.S_IMODE(os.stat("/dev/kbus0").st_mode) == 0o660
+
+
+@pytest.mark.rule(33)
+@pytest.mark.abi("NEWDEVICE")
+def test_there_are_256_devices_at_most() -> None:
+    with module.reloaded(num_kbus_devices=256):
+        assert len(nodes()) == 256
+        with Ksock(255) as one, fails(errno.ENOSPC):
+            one.new_device()
+        assert len(nodes()) == 256
+
+
+@pytest.mark.rule(33)
+@pytest.mark.parametrize("number", [0, 257])
+def test_a_wrong_number_of_devices(number: int) -> None:
+    module.unload()
+    try:
+        with fails(errno.EINVAL):
+            module.load(num_kbus_devices=number)
+        assert traces() == []
+    finally:
+        module.load()
+
+
+@pytest.mark.rule(38)
+@pytest.mark.axiom("lifetime")
+def test_nothing_stays_behind() -> None:
+    with Ksock() as one:
+        one.new_device()
+        one.bind("$.A")
+    assert len(nodes()) >= 2
+    module.unload()
+    left = traces()
+    module.load()
+    assert left == []
+    assert nodes() == ["kbus0"]
+
+
+@pytest.mark.rule(38)
+def test_it_stays_while_a_device_is_open(ksock: OpenKsock) -> None:
+    one = ksock(mode="r")
+    one.bind("$.A")
+    with fails(errno.EAGAIN):
+        module.unload()
+    assert device_stats()["ksocks"] == len(bindings()) == 1
+
+
+@pytest.mark.rule(31, 38)
+@pytest.mark.axiom("lifetime")
+def test_it_can_go_when_the_last_owner_is_killed(child: StartChild) -> None:
+    process = child(Ksock)
+    with fails(errno.EAGAIN):
+        module.unload()
+    process.kill()
+    module.unload()
+    module.load()
+    assert device_stats()["ksocks"] == 0
+
+
+@pytest.mark.rule(35, 38)
+def test_an_open_proc_file_does_not_hold_it() -> None:
+    with open(PROC / "stats") as stats, open(PROC / "bindings"):
+        stats.readline()
+        module.unload()
+        module.load()
+    assert device_stats()["ksocks"] == 0
