@@ -39,7 +39,7 @@ class Message:
     Messages are equal if all of these are equal, whatever their class; they are not hashable.
 
     Raises ValueError for a name without ``$.``, a number that does not fit 32 bits or flags in
-    bits 30 or 31, and TypeError for a value of another type. Source: abi.md.
+    bits 30 or 31, and TypeError for a value of another type. Source: the ABI, 'A message, as bytes'.
     """
 
     WANT_A_REPLY = abi.BIT_WANT_A_REPLY
@@ -182,7 +182,7 @@ class Message:
         """Return whether the messages say the same to the same recipient.
 
         Compares name, data, to, orig_from and final_to, and so ignores what differs between a
-        message and its copies or repetitions: id, from_, in_reply_to and flags.
+        message and its copies or repetitions: ``id``, ``from_``, ``in_reply_to`` and ``flags``.
         """
         return self._what_is_said() == other._what_is_said()
 

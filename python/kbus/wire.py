@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A message as bytes: from fields to bytes and back. Source: abi.md, 'A message, as bytes'."""
+"""A message as bytes: from fields to bytes and back. Source: the ABI, 'A message, as bytes'."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages as bytes and back: abi.md, 'A message, as bytes'."""
+"""Messages as bytes and back: the ABI, 'A message, as bytes'."""
 
 from __future__ import annotations
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""The bindings of all devices, with names for the KSocks that the caller knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Union
+
+from . import inspect
+
+
+def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], str, str]]:
+    """Return ``(who, kind, name)`` for each binding, in the order of ``/proc/kbus/bindings``.
+
+    ``names`` says what to call a KSock id, for instance ``{ksock.ksock_id(): "me"}``; ``who`` is
+    that, or the id itself if it is not in ``names``. ``kind`` is ``R`` or ``L``, ``name`` the
+    message name. With more than one device, ``kbus.inspect.bindings`` tells which it is.
+
+    Raises FileNotFoundError if the module is not loaded. Source: semantics, rule 35.
+    """
+    return [
+        (names.get(binding.ksock_id, binding.ksock_id), "R" if binding.is_replier else "L", binding.name)
+        for binding in inspect.bindings()
+    ]
