@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Options that several subcommands have, so that they look and mean the same in all of them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from .. import names
+
+__all__ = [
+    "NAME_HELP",
+    "Subparsers",
+    "add_count",
+    "add_data",
+    "add_device",
+    "add_device_filter",
+    "add_hex",
+    "add_json",
+    "add_timeout",
+    "name_to_bind",
+    "name_to_send",
+    "positive",
+    "seconds",
+]
+
+NAME_HELP = "a message name; its last word may be * (one or more words) or %% (exactly one)"
+
+#: what argparse's add_subparsers() returns; it is generic only for type checkers
+Subparsers = Any
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """``-d N``, the device to open."""
+    parser.add_argument(
+        "-d", "--device", type=natural, default=0, metavar="N", help="/dev/kbusN (default: 0)"
+    )
+
+
+def add_device_filter(parser: argparse.ArgumentParser) -> None:
+    """``-d N``, the only device to show."""
+    parser.add_argument("-d", "--device", type=natural, metavar="N", help="only /dev/kbusN (default: all)")
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def add_hex(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--hex``; ``what`` tells which data that concerns."""
+    parser.add_argument("--hex", action="store_true", help=what)
+
+
+def add_count(parser: argparse.ArgumentParser, what: str) -> None:
+    """``-n COUNT``; ``what`` is counted."""
+    parser.add_argument("-n", "--count", type=positive, metavar="COUNT", help=f"end after COUNT {what}")
+
+
+def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--timeout S``; ``what`` it limits."""
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="S", help=f"give up with exit status 124 {what} for S seconds"
+    )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """What a message carries: an argument, a file or stdin."""
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA", help="the data (default: none); - for all of stdin"
+    )
+    parser.add_argument("--file", metavar="PATH", help="take the data from this file")
+
+
+def name_to_bind(text: str) -> str:
+    """A message name or a wildcard, for argparse."""
+    try:
+        names.check(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def name_to_send(text: str) -> str:
+    """The name of a message, for argparse."""
+    if names.is_wildcard(name_to_bind(text)):
+        raise argparse.ArgumentTypeError(f"a message can't be sent to the wildcard {text!r}")
+    return text
+
+
+def natural(text: str) -> int:
+    """A number from 0, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A number from 1, for argparse."""
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time, for argparse: a finite number of seconds from 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0")
+    return value

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Writing to stdout: always bytes, and text always as UTF-8, whatever the locale is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say"]
+
+
+class StdoutClosed(Exception):
+    """Whoever was reading stdout has gone."""
+
+
+def put(data: bytes) -> None:
+    """Write bytes as they are."""
+    try:
+        sys.stdout.buffer.write(data)
+    except BrokenPipeError:
+        raise StdoutClosed from None
+
+
+def put_line(text: str) -> None:
+    """Write a line of text."""
+    put(text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def put_json(record: Any) -> None:
+    """Write a JSON object on a line of its own."""
+    put_line(json.dumps(record))
+
+
+def put_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows below their head, in columns; columns of numbers stand at the right."""
+    cells = [list(map(str, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *cells)]
+    numbers = [bool(rows) and all(isinstance(row[index], int) for row in rows) for index in range(len(head))]
+    for line in [list(head), *cells]:
+        words = [
+            word.rjust(width) if is_number else word.ljust(width)
+            for word, width, is_number in zip(line, widths, numbers)
+        ]
+        put_line("  ".join(words).rstrip())
+
+
+def flush() -> None:
+    """Let the reader have what was written so far."""
+    try:
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise StdoutClosed from None
+
+
+def say(subcommand: str, text: str) -> None:
+    """Tell the user something on stderr, after the data that came before it."""
+    with contextlib.suppress(StdoutClosed):
+        flush()
+    print(f"kbus {subcommand}: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Command lines that are wrong, and what the command says where there is no device."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbus.cli import main
+
+#: A device that nobody has: rule 33 allows 256 of them.
+MISSING = "999"
+
+
+@pytest.mark.parametrize(
+    ("argv", "cause"),
+    [
+        ([], "COMMAND"),
+        (["sing", "$.A"], "sing"),
+        (["listen"], "NAME"),
+        (["listen", "A.B"], 'does not start with "$."'),
+        (["listen", "$.A..B"], "empty word"),
+        (["listen", "$.*.A"], "wildcard that is not the last word"),
+        (["listen", "$.A", "$.B-C"], "'B-C'"),
+        (["listen", "$." + "a" * 999], "1001 bytes"),
+        (["listen", "$.A", "-n", "0"], "'0' is not a number from 1"),
+        (["listen", "$.A", "-n", "²"], "'²' is not a number from 1"),
+        (["listen", "$.A", "--max-messages", "many"], "'many' is not a number from 1"),
+        (["listen", "$.A", "-d", "kbus0"], "'kbus0' is not a number from 0"),
+        (["listen", "$.A", "--timeout", "-1"], "'-1' is not a number of seconds from 0"),
+        (["listen", "$.A", "--timeout", "nan"], "'nan' is not a number of seconds from 0"),
+        (["listen", "$.A", "--timeout", "soon"], "'soon' is not a number of seconds from 0"),
+        (["listen", "$.A", "-t", "noon"], "'noon'"),
+        (["listen", "$.A", "-t", "abs", "--json"], "not allowed with"),
+        (["send", "$.A.*"], "a message can't be sent to the wildcard '$.A.*'"),
+        (["send", "$.A", "--all-or-wait", "--all-or-fail"], "not allowed with"),
+        (["send", "$.A", "--timeout", "1"], "--timeout needs --all-or-wait"),
+        (["send", "$.A", "data", "--file", "/dev/null"], "can't both be given"),
+        (["send", "$.A", "--hex", "abc"], "'abc' is not pairs of hex digits"),
+        (["call", "$.A.%"], "a message can't be sent to the wildcard '$.A.%'"),
+        (["call", "$.A", "--hex", "0x00"], "'0x00' is not pairs of hex digits"),
+        (["serve", "$.A"], "after --"),
+        (["serve", "$.A", "--"], "after --"),
+        (["serve", "$.A", "cat"], "unrecognized arguments: cat"),
+        (["stats", "-d", "-1"], "'-1' is not a number from 0"),
+    ],
+)
+def test_wrong_command_lines(argv: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    said = capsys.readouterr()
+    assert cause in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["listen", "--help"], ["serve", "-h", "--", "cat", "--"]])
+def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("usage: kbus")
+    assert said.err == ""
+
+
+def test_help_tells_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["listen", "$.A.*", "$.B"],
+        ["send", "$.A", "some text"],
+        ["send", "$.A", "--hex", "00 ff", "--all-or-wait", "--timeout", "0.5"],
+        ["call", "$.A", "--", "-5"],
+        ["serve", "$.A.*", "--", "cat", "--", "-"],
+    ],
+)
+def test_no_device(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*argv[:1], "-d", MISSING, *argv[1:]]) == 1
+    said = capsys.readouterr()
+    reason = "num_kbus_devices" if Path("/sys/module/kbus").exists() else "modprobe kbus"
+    assert said.err.startswith(f"kbus {argv[0]}: there is no device /dev/kbus{MISSING}: ")
+    assert reason in said.err
+    assert said.out == ""
+
+
+def test_no_command_to_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "-d", MISSING, "$.A", "--", "no such command"]) == 1
+    assert capsys.readouterr().err == "kbus serve: there is no command 'no such command'\n"
+
+
+def test_no_file_to_send(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "nothing"
+    assert main(["send", "-d", MISSING, "$.A", "--file", str(path)]) == 1
+    assert capsys.readouterr().err == (
+        f"kbus send: can't read the data from {path}: No such file or directory\n"
+    )
+
+
+def test_as_a_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "kbus.cli", "listen", "-d", MISSING, "$.A"], capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"kbus listen: there is no device /dev/kbus999")
