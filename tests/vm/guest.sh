@@ -1,0 +1,65 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: MIT
+# What the guest does when it has booted; virtme's init runs this as root. The host has left its orders in the file
+# `job` of the shared directory: shell variables, which __main__.py lists.
+# shellcheck shell=dash disable=SC2154
+set -eu
+
+share=/run/kbus
+# shellcheck source=/dev/null
+. "$share/job"
+
+# The root that virtme mounts does no caching, which makes Python start three times as slowly. The command
+# therefore runs in another mount of it.
+root=/run/root
+mkdir "$root"
+mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 hostroot "$root"
+for directory in dev proc sys run; do
+	mount --rbind "/$directory" "$root/$directory"
+done
+
+# An empty /tmp, except that Python may live there.
+mkdir /run/python
+mount --bind "$root$prefix" /run/python
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+[ -d "$root$prefix" ] || { mkdir -p "$root$prefix" && mount --bind /run/python "$root$prefix"; }
+
+mkdir -p "$root$repo"
+mount -t 9p -o "ro,trans=virtio,version=9p2000.L,cache=$cache,msize=512000" repo "$root$repo"
+
+in_root() {
+	chroot "$root" /usr/bin/env -i -C "$repo" HOME=/tmp TERM="$term" LANG=C.UTF-8 PS1='kbus-vm:\w\$ ' \
+		PATH="$prefix/bin:$repo/tests/vm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+		PYTHONPATH="$repo/python:$repo" PYTHONDONTWRITEBYTECODE=1 RESULTS="$share" "$@"
+}
+
+status=0
+fail() {
+	echo "vm: $*" >&2
+	[ "$status" -ne 0 ] || status=125
+}
+
+name=$(basename "$module" .ko | tr - _)
+# shellcheck disable=SC2086 # several parameters are several words
+if [ -n "$module" ] && ! insmod "$share/$module" $module_args; then
+	fail "$module cannot be loaded"
+elif [ -n "$command" ]; then
+	in_root bash -c "$command" </dev/null || status=$?
+else
+	in_root bash --norc -i || true
+fi
+
+if [ -n "$module" ] && [ -d "/sys/module/$name" ] && ! rmmod "$name"; then
+	fail "$name cannot be unloaded"
+fi
+
+leaks=/sys/kernel/debug/kmemleak
+if [ -e "$leaks" ]; then
+	# What is younger than five seconds is not reported.
+	sleep 6
+	echo scan >"$leaks"
+	cat "$leaks" >&2
+fi
+
+echo "$token $status" >"$share/verdict"
+exit "$status"

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""That a run says truthfully what happened in the guest. Each test boots one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from .__main__ import FAILED, REPO
+from .process import TIMED_OUT
+
+INSIDE = """
+echo begun
+echo trouble >&2
+id -un
+cat /sys/module/kbus/parameters/num_kbus_devices
+ls /dev/kbus1 /proc/kbus/stats
+python3 -c 'import kbus; print(kbus.__file__)'
+"$RESULTS/program32"
+ls /sys/class/net
+touch here 2>/dev/null || echo the repository cannot be changed
+echo result >"$RESULTS/result" && touch /tmp/here
+sleep 4
+exit 3
+"""
+
+PROGRAM = """
+#include <stdio.h>
+
+int main(void)
+{
+	return printf("long has %zu bytes\\n", sizeof(long)) < 0;
+}
+"""
+
+
+def command(inside: str, *options: str) -> list[str]:
+    """The command line that runs a shell command in a guest that has the module."""
+    kernel = os.environ.get("KERNEL", "")
+    module = str(REPO / "kernel" / "kbus.ko")
+    return [sys.executable, "-m", "tests.vm", "--kernel", kernel, "--module", module, *options, "-c", inside]
+
+
+def run(inside: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A command run in a guest, with what it printed."""
+    return subprocess.run(command(inside, *options), cwd=REPO, capture_output=True, text=True, check=False)
+
+
+def processes_that_name(path: Path) -> list[bytes]:
+    """The command lines, of all processes there are, that have this path in them."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.append(line.read_bytes())
+    return [command for command in found if os.fsencode(path) in command]
+
+
+def test_guest_has_what_it_should_and_its_status_and_output_come_out(tmp_path: Path) -> None:
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    subprocess.run(["gcc", "-m32", "-static", "-o", tmp_path / "program32", source], check=True)
+    options = ["--module-args", "num_kbus_devices=2", "--results", str(tmp_path)]
+    with subprocess.Popen(
+        command(INSIDE, *options), cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as vm:
+        assert vm.stdout is not None
+        assert vm.stdout.readline() == "begun\n"
+        assert vm.poll() is None, "output comes only when the guest is done"
+        out, err = vm.communicate()
+    assert out.splitlines() == [
+        "root",
+        "2",
+        "/dev/kbus1",
+        "/proc/kbus/stats",
+        str(REPO / "python/kbus/__init__.py"),
+        "long has 4 bytes",
+        "lo",
+        "the repository cannot be changed",
+    ]
+    assert "trouble\n" in err
+    assert vm.returncode == 3
+    assert (tmp_path / "result").read_text() == "result\n"
+
+
+def test_panic_is_a_failure() -> None:
+    done = run("echo c >/proc/sysrq-trigger")
+    assert done.returncode == FAILED
+    assert "Kernel panic - not syncing: sysrq triggered crash" in done.stderr
+    assert "the guest died before the command was done" in done.stderr
+
+
+def test_guest_that_goes_without_a_word_is_a_failure() -> None:
+    done = run("echo o >/proc/sysrq-trigger; sleep 1000")
+    assert done.returncode == FAILED
+    assert "the guest died before the command was done" in done.stderr
+
+
+def test_hanging_command_ends_at_the_time_limit(tmp_path: Path) -> None:
+    done = run("sleep 10000", "--timeout", "20", "--results", str(tmp_path))
+    assert done.returncode == TIMED_OUT
+    assert "not done after 20 seconds" in done.stderr
+    assert processes_that_name(tmp_path) == []
+
+
+def test_warning_in_the_kernel_log_is_a_failure() -> None:
+    done = run("echo '<4>WARNING: CPU: 0 PID: 1 at here.c:1' >/dev/kmsg; dmesg --clear")
+    assert done.returncode == FAILED
+    assert "WARNING: CPU: 0 PID: 1 at here.c:1" in done.stderr
+
+
+def test_module_that_stays_in_use_is_a_failure() -> None:
+    done = run("exec 3</dev/kbus0; sleep 10000 &")
+    assert done.returncode == FAILED
+    assert "kbus cannot be unloaded" in done.stderr
+
+
+def test_module_that_cannot_be_loaded_is_a_failure() -> None:
+    done = run("echo this does not run", "--module-args", "num_kbus_devices=0")
+    assert done.returncode == FAILED
+    assert "kbus.ko cannot be loaded" in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""The parts of the harness that need no guest: choosing a kernel and KVM, the time limit."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from . import kernels, kvm, process
+
+KERNEL = kernels.Kernel("6.1.0-1-amd64", Path("/lib/modules/6.1.0-1-amd64/build"), "6.1.0-1-amd64")
+
+
+@pytest.mark.parametrize(
+    ("spec", "packages"),
+    [
+        ("", ["linux-headers-amd64"]),
+        ("6.12", ["linux-headers-6.12-amd64", "linux-headers-amd64"]),
+        ("6.1-rt", ["linux-headers-6.1-rt-amd64", "linux-headers-rt-amd64"]),
+    ],
+)
+def test_header_packages_of_a_version(spec: str, packages: list[str]) -> None:
+    assert kernels.header_packages(spec) == packages
+
+
+def test_kernel_that_debian_lacks_is_refused_by_name() -> None:
+    with pytest.raises(kernels.NoSuchKernelError, match=r"no kernel 2\.4 .*linux-headers-2\.4-amd64"):
+        kernels.find("2.4")
+
+
+def test_build_tree_is_a_kernel(tmp_path: Path) -> None:
+    tmp_path.joinpath("include/config").mkdir(parents=True)
+    tmp_path.joinpath("include/config/kernel.release").write_text("6.1.192-debug\n")
+    assert kernels.find(str(tmp_path)) == kernels.Kernel("6.1.192-debug", tmp_path, str(tmp_path))
+
+
+def test_directory_without_a_kernel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(kernels.NoSuchKernelError, match=r"there is no .*/include/config/kernel\.release"):
+        kernels.find(str(tmp_path))
+
+
+def test_kvm_is_tried_once_for_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[kernels.Kernel] = []
+
+    def hang(kernel: kernels.Kernel) -> bool:
+        tried.append(kernel)
+        return False
+
+    monkeypatch.setattr(kvm, "_try", hang)
+    monkeypatch.setattr("os.access", lambda path, mode: True)
+    assert [kvm.works(KERNEL, tmp_path / "cache") for _ in range(2)] == [False, False]
+    assert tried == [KERNEL]
+
+
+def test_kvm_without_access_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert not kvm.works(KERNEL, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_and_output_of_a_process_are_its_own() -> None:
+    out, err = io.BytesIO(), io.BytesIO()
+    program = "import os; os.write(1, b'x' * 300000); os.write(2, b'trouble'); os._exit(3)"
+    assert process.run([sys.executable, "-c", program], 60, out, err) == 3
+    assert (out.getvalue(), err.getvalue()) == (b"x" * 300000, b"trouble")
+
+
+def test_time_limit_ends_a_process_and_its_children() -> None:
+    began = time.monotonic()
+    out = io.BytesIO()
+    forking = ["sh", "-c", "echo begun; sleep 1000 & wait"]
+    assert process.run(forking, 0.5, out, io.BytesIO()) == process.TIMED_OUT
+    # The copying of the output ends only when the last process that could write is gone.
+    assert out.getvalue() == b"begun\n"
+    assert time.monotonic() - began < 30

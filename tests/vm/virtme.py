@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""The command line of virtme-run, which brings together an initramfs, the host's files over 9p, and QEMU."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .kernels import Kernel
+
+HERE = Path(__file__).parent
+GUEST = f"{HERE}/guest.sh"
+SHARE = "/run/kbus"
+"""Where the guest has the directory that it shares with the host."""
+
+_PATH = f"{HERE}/guest-bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# The limits for lockups and stalls are stretched because an emulated processor that gets no time looks stuck.
+_KERNEL_OPTIONS = [
+    f"PATH={_PATH}",
+    "ignore_loglevel",
+    "panic=-1",
+    "oops=panic",
+    "panic_on_warn=1",
+    "softlockup_panic=1",
+    "watchdog_thresh=60",
+    "rcupdate.rcu_cpu_stall_timeout=120",
+]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is booted, on what."""
+
+    kernel: Kernel
+    kvm: bool
+    """Whether QEMU uses KVM; otherwise it emulates the processor."""
+    cpus: int = 2
+    memory: str = "2G"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What guest and host share."""
+
+    directory: Path
+    """Where both write: SHARE in the guest."""
+    repo: Path
+    """What the guest has in the repository's place."""
+
+    @property
+    def log(self) -> Path:
+        """Where the kernel log goes."""
+        return self.directory / "kernel.log"
+
+
+def interactive(machine: Machine, shared: Shared) -> list[str]:
+    """A virtme-run whose terminal becomes that of guest.sh; the kernel log goes to its stderr."""
+    return [*_common(machine, shared), "--shell", GUEST, *_qemu_options(shared)]
+
+
+def batch(machine: Machine, shared: Shared, script: str = GUEST, show_boot: bool = False) -> list[str]:
+    """A virtme-run that runs a shell script in the guest and powers it off.
+
+    Its stdout and stderr must be pipes: QEMU opens them anew, which would empty a file.
+    """
+    arguments = [*_common(machine, shared), "--kopt", "console=hvc0", "--script-sh", script]
+    if show_boot:
+        arguments.append("--show-boot-console")
+    console = ["-chardev", f"file,id=log,path={shared.log}"]
+    console += ["-device", "virtio-serial-pci", "-device", "virtconsole,chardev=log"]
+    return [*arguments, *_qemu_options(shared), *console]
+
+
+def _common(machine: Machine, shared: Shared) -> list[str]:
+    arguments = [f"{sys.prefix}/bin/virtme-run", "--kimg", machine.kernel.image, "--mods", "auto"]
+    arguments += ["--cpus", str(machine.cpus), "--memory", machine.memory]
+    arguments += ["--name", "kbus", "--force-9p", "--disable-microvm"]
+    arguments += ["--rwdir", f"{SHARE}={shared.directory}"]
+    if not machine.kvm:
+        arguments.append("--disable-kvm")
+    for option in _KERNEL_OPTIONS:
+        arguments += ["--kopt", option]
+    return arguments
+
+
+def _qemu_options(shared: Shared) -> list[str]:
+    """The end of the command line: a panic ends QEMU, and there is what guest.sh mounts."""
+    arguments = ["--qemu-opts", "-no-reboot"]
+    for tag, path in [("hostroot", Path("/")), ("repo", shared.repo)]:
+        arguments += ["-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap"]
+        arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    return arguments
