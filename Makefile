@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+# `make help` tells what there is to make.
+
+KERNEL ?=
+LINT_KERNELS ?= 6.1 6.12
+MODULE_ARGS ?=
+PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+# As it was typed: make would take $HOME for $(H) and OME.
+override export CMD := $(value CMD)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+# What was typed here is not for the kernel's makefiles.
+MAKEOVERRIDES =
+# Debian's headers lack the vmlinux that BTF is made with, and kbuild says so each time.
+no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
+
+PACKAGES := busybox-static file gcc gcc-multilib iproute2 kmod libc6-dev make perl python3 python3-venv \
+	qemu-system-x86 udev
+LINT_PACKAGES := shellcheck sparse
+
+# The tests that need the module loaded run in the virtual machine.
+VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
+
+venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
+kernels = $(PYTHON) -m tests.vm.kernels
+vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --module-args '$(MODULE_ARGS)'
+pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
+pytest = -m pytest -p no:cacheprovider
+results := build/test
+
+.PHONY: help module demo test lint docs vm install uninstall clean packages
+
+help:
+	@cat <<'END'
+	make module     build kernel/kbus.ko
+	make demo       see the bus at work, in a virtual machine
+	make test       run all tests, those of the module in a virtual machine
+	make vm         a shell in the virtual machine, the module loaded
+	make vm CMD=..  run a command there
+	make lint       hold everything against the checks
+	make docs       build the documentation, build/docs/index.html
+	make install    install module, header, udev rule and Python package (DESTDIR=, PREFIX=)
+	make uninstall  take them away again
+	make clean      remove what was built
+	Variables:
+	KERNEL=         6.12, 6.1-rt, a release, the build directory of a kernel; else Debian's stock kernel
+	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
+	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
+	END
+
+packages:
+	@tests/setup/packages.sh $(PACKAGES)
+
+module: packages
+	@build=$$($(kernels) '$(KERNEL)')
+	echo "Building kernel/kbus.ko with $$build"
+	$(MAKE) -s -j$$(nproc) -C "$$build" M='$(CURDIR)' $(no_btf) modules
+
+vm: module
+	@$(venv)
+	$(vm) $${CMD:+-c "$$CMD"}
+
+demo: module
+	@$(venv)
+	$(vm) --timeout 300 -c 'exec python3 -m tests.demo.demo'
+
+test: module
+	@$(venv)
+	rm -rf $(results)
+	mkdir -p $(results)
+	status=0
+	echo 'Tests on this machine'
+	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" $(pytest) -q --junitxml $(results)/host.xml \
+		tests $(VM_TESTS:%=--ignore=%) || status=1
+	echo 'Tests in the virtual machine'
+	$(MAKE) -s -C tests/kernel/c
+	$(MAKE) -s -C docs/examples
+	# Compiled here once, and not slowly in the guest, which may not write them anyway.
+	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" $(pytest) -q --collect-only $(VM_TESTS) >$(results)/collected
+	$(vm) --results $(results) --timeout 1800 \
+		-c 'exec python3 $(pytest) -q --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)' || status=1
+	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
+	exit $$status
+
+lint:
+	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)
+	$(venv)
+	builds=()
+	for kernel in $(LINT_KERNELS); do builds+=("$$($(kernels) --headers-only "$$kernel")"); done
+	tests/lint/kernel.sh "$${builds[@]}"
+	echo 'Checking Python and shell'
+	"$$venv/bin/ruff" check --quiet --no-cache --config python/pyproject.toml python tests docs
+	"$$venv/bin/ruff" format --quiet --no-cache --check --config python/pyproject.toml python tests docs
+	MYPYPATH=python "$$venv/bin/mypy" --no-error-summary --cache-dir build/mypy \
+		--config-file python/pyproject.toml -p kbus -p tests
+	shellcheck .ci/run tests/*/*.sh tests/vm/guest-bin/*
+	$(MAKE) --no-print-directory docs
+
+docs:
+	@tests/setup/packages.sh $(PACKAGES)
+	$(venv)
+	echo 'Building the documentation and the manual pages'
+	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -W -n -d build/doctrees docs build/docs
+	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -W -n -b man -d build/doctrees docs build/man
+
+install: module
+	@tests/setup/packages.sh python3-pip
+	release=$$($(kernels) --release '$(KERNEL)')
+	install -D -m 0644 kernel/kbus.ko "$(DESTDIR)/lib/modules/$$release/extra/kbus.ko"
+	install -D -m 0644 kernel/include/uapi/linux/kbus.h '$(DESTDIR)$(PREFIX)/include/linux/kbus.h'
+	install -D -m 0644 kernel/90-kbus.rules '$(DESTDIR)/etc/udev/rules.d/90-kbus.rules'
+	$(pip) install --root '$(DESTDIR)/' --no-deps --no-warn-script-location ./python
+	rm -r python/build python/kbus.egg-info
+	if [[ -z '$(DESTDIR)' ]]; then
+		depmod "$$release"
+		getent group kbus >/dev/null || groupadd --system kbus
+	fi
+
+uninstall:
+	@if [[ -n '$(DESTDIR)' ]]; then echo 'remove the directory DESTDIR as a whole' >&2; exit 1; fi
+	release=$$($(kernels) --release '$(KERNEL)')
+	rm -f "/lib/modules/$$release/extra/kbus.ko" '$(PREFIX)/include/linux/kbus.h' /etc/udev/rules.d/90-kbus.rules
+	depmod "$$release"
+	$(pip) uninstall --yes kbus
+
+clean:
+	@rm -rf build Module.symvers modules.order .*.cmd python/build python/kbus.egg-info
+	find kernel \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' \
+		-o -name modules.order \) -delete
+	find python tests docs -name __pycache__ -exec rm -rf {} +
+	$(MAKE) -s -C tests/kernel/c clean
+	$(MAKE) -s -C docs/examples clean
