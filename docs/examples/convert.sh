@@ -1,0 +1,4 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+kbus call '$.Convert.Fahrenheit' 21.5
+echo " degrees Fahrenheit"

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Sphinx directives for what the docs take from the code when they are built, so that it is never stale.
+
+``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints. ``rule-tests`` is the table of the rules,
+axioms and parts of the ABI with the tests that cover each.
+"""
+
+import io
+import os
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+from kbus import cli
+from tests.kernel import rules
+
+ABI_PAGES = Path(__file__).parent / "abi"
+
+
+class Help(SphinxDirective):
+    """``kbus-help SUBCOMMAND``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Give a literal block."""
+        self.env.note_reread()
+        printed = io.StringIO()
+        with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
+            cli.main([self.arguments[0], "--help"])
+        text = printed.getvalue()
+        return [nodes.literal_block(text, text, language="text")]
+
+
+class RuleTests(SphinxDirective):
+    """``rule-tests``."""
+
+    def run(self) -> list[nodes.Node]:
+        """Give the table, with links to what is covered."""
+        self.env.note_reread()
+        table = re.sub(r"(?<=   \* - )(rule|axiom|abi) (.+)", _link, rules.table())
+        return self.parse_text_to_nodes(table)
+
+
+def _link(subject: re.Match[str]) -> str:
+    kind, name = subject.groups()
+    if kind != "abi":
+        return f":ref:`{kind} {name} <{kind}-{name}>`"
+    page = ABI_PAGES / f"{name.lower()}.rst"
+    return f":doc:`{name} </abi/{page.stem}>`" if page.exists() else f":doc:`{name} </abi/message>`"
+
+
+def _unlink(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Leave only the text of links within the docs in manual pages, which would show their addresses too."""
+    if app.builder.format == "man":
+        for link in list(doctree.findall(nodes.reference)):
+            if link.get("internal"):
+                link.replace_self(link.children)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Make the directives known, and manual pages readable."""
+    app.add_directive("kbus-help", Help)
+    app.add_directive("rule-tests", RuleTests)
+    app.connect("doctree-resolved", _unlink)
+    return {"parallel_read_safe": True}

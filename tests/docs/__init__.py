@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What the documentation shows is what happens."""
