@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Requests without an answer, and the statuses that stand in for one: rules 10, 27 and 28."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from kbus import abi
+
+from .delivery import Plan, add_listeners, report_lost, send_from_kbus
+from .parts import Copy, Request
+from .wire import Message, MsgId
+
+if TYPE_CHECKING:
+    from .bus import Device
+    from .ksock import Ksock
+
+
+def give_status(device: Device, request: Request, name: str) -> None:
+    """Rule 27: the Request gets its answer from KBUS, if there is still somebody who wants it."""
+    device.requests.remove(request)
+    if request.sender is None:
+        return
+    status = Message(
+        name=name.encode(),
+        flags=abi.BIT_SYNTHETIC,
+        in_reply_to=request.id,
+        to=request.sender_id,
+        sender=request.replier.id,
+    )
+    planned: Plan = {request.sender: [Copy(status)]}
+    add_listeners(device, planned, status)
+    send_from_kbus(device, planned)
+
+
+def owed_by(replier: Ksock) -> list[Request]:
+    """The Requests that this KSock must answer, read or not, in the order in which they were sent."""
+    return [request for request in replier.device.requests if request.replier is replier]
+
+
+def answer_removed(device: Device, removed: list[Copy]) -> None:
+    """Rule 10: senders of Requests that an unbind took out unread hear of it, in the Requests' order."""
+    unread = [copy.request for copy in removed]
+    for request in [request for request in device.requests if request in unread]:
+        give_status(device, request, abi.NAME_REPLIER_UNBOUND)
+
+
+def answer_for_closing(replier: Ksock) -> None:
+    """Rule 27: the statuses that a close causes; the closing KSock itself hears nothing any more."""
+    device = replier.device
+    for request in owed_by(replier):
+        if request.sender is replier:
+            device.requests.remove(request)
+        else:
+            give_status(
+                device, request, abi.NAME_REPLIER_IGNORED if request.popped else abi.NAME_REPLIER_GONEAWAY
+            )
+
+
+def orphan(sender: Ksock) -> None:
+    """Rule 26: the Requests that a KSock sent outlive it, so that their reply gets EADDRNOTAVAIL."""
+    for request in sender.device.requests:
+        if request.sender is sender:
+            request.sender = None
+
+
+def abandon(sender: Ksock, number: MsgId) -> None:
+    """Rule 28: the oldest Request with this id is not waited for any more."""
+    for request in sender.device.requests:
+        if request.sender is sender and request.id == number:
+            sender.device.requests.remove(request)
+            report_lost(sender)
+            return
+    raise OSError(errno.ENOENT, "decisions: no such Request")

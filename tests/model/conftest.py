@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the model share."""
+
+from __future__ import annotations
+
+import pytest
+
+from .bus import Device
+
+
+@pytest.fixture
+def device() -> Device:
+    """A device of the model on which nobody is."""
+    return Device()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""One message to everybody that it concerns: rules 14 to 26."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kbus import abi
+
+from . import names
+from .parts import Copy, Request
+from .wire import Message, MsgId
+
+if TYPE_CHECKING:
+    from .bus import Device
+    from .ksock import Ksock
+
+# Who gets which copies, in the order of rule 19; what a KSock may do without comes last in its list.
+Plan = dict["Ksock", list[Copy]]
+
+
+def check_form(message: Message) -> None:
+    """Rules 1, 4 and 5: what SEND refuses about a whole message whoever is there to get it."""
+    if not names.is_legal(message.name) or names.is_wildcard(message.name):
+        raise OSError(errno.EBADMSG, "rules 1 and 4: the name")
+    if message.name.startswith(names.OWN_PREFIX) and not message.is_reply:
+        raise OSError(errno.EACCES, "rule 5: KBUS's own name")
+
+
+def plan(sender: Ksock, message: Message) -> Plan:
+    """Rule 15 from the fourth check on: who would get `message` now. Changes nothing."""
+    device = sender.device
+    if message.is_request:
+        planned = plan_request(sender, message)
+    elif message.is_reply:
+        planned = plan_reply(sender, message)
+    else:
+        planned = {}
+    add_listeners(device, planned, message)
+    check_room(sender, planned, message)
+    return planned
+
+
+def plan_request(sender: Ksock, message: Message) -> Plan:
+    """Rules 24 and 25: the flagged copy for the replier, if the sender has room for the answer."""
+    if len(sender.queue.copies) + sender.reserved + 1 > sender.queue.limit:
+        raise OSError(errno.ENOLCK, "rule 15: no room for the own answer")
+    binding = sender.device.replier_for(message.name)
+    if binding is None:
+        raise OSError(errno.EADDRNOTAVAIL, "rule 24: no replier")
+    if message.to not in (0, binding.ksock.id):
+        raise OSError(errno.EPIPE, "rule 24: that KSock is not the replier")
+    flagged = replace(message, flags=message.flags | abi.BIT_WANT_YOU_TO_REPLY)
+    request = Request(message.id, sender, sender.id, binding.ksock)
+    return {binding.ksock: [Copy(flagged, binding, request)]}
+
+
+def plan_reply(sender: Ksock, message: Message) -> Plan:
+    """Rule 26: the copy for the requester, if this KSock owes it an answer."""
+    request = answered_by(sender, message)
+    if request is None:
+        raise OSError(errno.ECONNREFUSED, "rule 26: nobody expects this reply from here")
+    if request.sender is None:
+        raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
+    return {request.sender: [Copy(message)]}
+
+
+def answered_by(replier: Ksock, message: Message) -> Request | None:
+    """The oldest Request that was read here and that `message` answers."""
+    for request in replier.device.requests:
+        expected = (request.replier, request.id, request.sender_id, request.popped)
+        if expected == (replier, message.in_reply_to, message.to, True):
+            return request
+    return None
+
+
+def add_listeners(device: Device, planned: Plan, message: Message) -> None:
+    """Rules 6 and 19: a plain copy for each L binding, or one for a KSock that wants messages once."""
+    bindings = device.listening_to(message.name)
+    for binding in bindings:
+        ksock = binding.ksock
+        copies = planned.setdefault(ksock, [])
+        if not ksock.only_once:
+            copies.append(Copy(message, binding))
+        elif not copies:
+            own = [bound for bound in bindings if bound.ksock is ksock]
+            copies.append(Copy(message, max(own, key=device.bindings.index)))
+
+
+def check_room(sender: Ksock, planned: Plan, message: Message) -> None:
+    """Rules 21 and 22: whether somebody who must not miss the message is full. A reply waits for nobody."""
+    if message.is_reply:
+        return
+    for ksock, copies in planned.items():
+        own_slot = 1 if message.is_request and ksock is sender else 0
+        room = ksock.queue.room(message.length, ksock.reserved + own_slot)
+        if message.flags & abi.BIT_ALL_OR_WAIT and room < len(copies):
+            raise OSError(errno.EAGAIN, "rule 22: somebody is full")
+        if message.flags & abi.BIT_ALL_OR_FAIL and room < len(copies):
+            raise OSError(errno.EBUSY, "rule 21: somebody is full")
+        if copies[0].request is not None and room < 1:
+            raise OSError(errno.EBUSY, "rule 21: the replier is full")
+
+
+def send(sender: Ksock, message: Message) -> MsgId:
+    """Rules 15 and 16: deliver, or fail with a serial number used; EAGAIN uses none."""
+    device = sender.device
+    message = replace(
+        message, sender=sender.id, flags=message.flags & ~(abi.BIT_WANT_YOU_TO_REPLY | abi.BIT_SYNTHETIC)
+    )
+    try:
+        planned = plan(sender, message)
+    except OSError as error:
+        if error.errno != errno.EAGAIN:
+            give_id(sender, message)
+            end_request(sender, message)
+        raise
+    number = give_id(sender, message)
+    end_request(sender, message)
+    sender.sent += 1
+    deliver(device, planned, number)
+    report_losses(planned)
+    return number
+
+
+def give_id(sender: Ksock, message: Message) -> MsgId:
+    """Rule 16: the id that a well-formed message of `sender` gets, whether it is delivered or not."""
+    number = sender.device.next_id() if message.id.network_id == 0 else message.id
+    sender.last_sent = number
+    return number
+
+
+def end_request(sender: Ksock, message: Message) -> None:
+    """Rule 26: a reply ends its Request, be it accepted or too late; the requester's slot is free then."""
+    request = answered_by(sender, message)
+    if request is not None:
+        sender.device.requests.remove(request)
+
+
+def send_from_kbus(device: Device, planned: Plan) -> None:
+    """Deliver a message that KBUS makes itself; it gets the next id."""
+    deliver(device, planned, device.next_id())
+    report_losses(planned)
+
+
+def deliver(device: Device, planned: Plan, number: MsgId) -> None:
+    """Queue every copy that finds room; what does not is lost and counted (rules 19, 21 and 23)."""
+    device.sent += 1
+    for ksock, copies in planned.items():
+        for copy in copies:
+            copy.message = replace(copy.message, id=number)
+            if copy.request is not None:
+                copy.request.id = number
+                device.requests.append(copy.request)
+        promised = sum(copy.binding is None for copy in copies)
+        fitting = promised + ksock.queue.room(copies[0].message.length, ksock.reserved, promised)
+        queued = copies[:fitting] + [copy for copy in copies[fitting:] if copy.over_limit]
+        ksock.queue.put(queued)
+        ksock.lose(len(copies) - len(queued))
+
+
+def report_losses(planned: Plan) -> None:
+    """What MessagesLost tells of a delivery comes at its end."""
+    for ksock in planned:
+        report_lost(ksock)
+
+
+def report_lost(ksock: Ksock) -> None:
+    """Rule 23: one MessagesLost, as soon as there is room, to a KSock that asked for it."""
+    report = Message(
+        name=abi.NAME_MESSAGES_LOST.encode(),
+        flags=abi.BIT_SYNTHETIC,
+        to=ksock.id,
+        data=abi.U32.pack(ksock.unreported),
+    )
+    if ksock.unreported and ksock.queue.room(report.length, ksock.reserved):
+        ksock.unreported = 0
+        send_from_kbus(ksock.device, {ksock: [Copy(report)]})

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""How much memory the kernel holds, and a process that makes the bus hold a lot of it and ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kbus import abi
+from tests.model.driver import Ksock
+from tests.model.wire import Message
+
+from .crowd import Worker
+from .workers import CHURNED
+
+SMALL, LARGE = 1500, 400_000
+"""Bytes of data: of messages that the kernel has in slabs, and in pages."""
+
+
+# All that /proc/meminfo knows a use for; pages that the kernel allocates one by one are none of it.
+_ACCOUNTED = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab", "KernelStack", "PageTables", "Percpu")
+
+
+def held() -> tuple[int, int]:
+    """Bytes: of slabs that are in use for good, and of pages that are no part of any account."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    kilobytes = {words[0].rstrip(":"): int(words[1]) for words in lines}
+    pages = kilobytes["MemTotal"] - sum(kilobytes[account] for account in _ACCOUNTED)
+    return kilobytes["SUnreclaim"] * 1024, pages * 1024
+
+
+def hoarder(worker: Worker) -> None:
+    """Leaves unread messages, unanswered Requests and bindings behind."""
+    ksocks = [Ksock("rw") for _ in range(3)]
+    for ksock in ksocks:
+        ksock.max_msgs(1000)
+        ksock.bind(CHURNED[0], 0)
+    ksocks[0].bind(CHURNED[1], 1)
+    ksocks[0].bind(CHURNED[1], 0)
+    for size, count in ((SMALL, 400), (LARGE, 20)):
+        for _ in range(count):
+            post(ksocks[1], Message(CHURNED[0], data=bytes(size)))
+    for _ in range(200):
+        post(ksocks[2], Message(CHURNED[1], abi.BIT_WANT_A_REPLY))
+    for _ in range(100):
+        ksocks[0].next_msg()
+    ksocks[1].write(Message(CHURNED[0], data=bytes(LARGE)).to_bytes()[:-1])
+    worker.ready()
+
+
+def post(ksock: Ksock, message: Message) -> None:
+    """Write and SEND."""
+    ksock.write(message.to_bytes())
+    ksock.send()
