@@ -80,6 +80,7 @@ def _boot(machine: virtme.Machine, shared: virtme.Shared, options: argparse.Name
 def _write_job(directory: Path, options: argparse.Namespace) -> str:
     """Leave guest.sh its orders; the word by which its answer can be told from any other."""
     token = secrets.token_hex(16)
+    shutil.copy2(virtme.HERE / "guest.sh", directory)
     job = {
         "repo": REPO,
         "cache": "none" if options.command is None else "loose",

@@ -10,9 +10,10 @@ from pathlib import Path
 from .kernels import Kernel
 
 HERE = Path(__file__).parent
-GUEST = f"{HERE}/guest.sh"
 SHARE = "/run/kbus"
 """Where the guest has the directory that it shares with the host."""
+GUEST = f"{SHARE}/guest.sh"
+"""What the guest runs. Where the repository is, virtme may have put a file system of its own."""
 
 _PATH = f"{HERE}/guest-bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
