@@ -15,6 +15,7 @@
 struct kbus_bindings_test {
 	struct kbus_dev dev;
 	struct kbus_ksock ks[KBUS_TEST_KSOCKS];
+	unsigned long max_user_bytes;
 };
 
 static const char * const kbus_test_patterns[] = {
@@ -57,6 +58,9 @@ static int kbus_bindings_test_init(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
+	/* A module's tests run before its init, which would set this. */
+	t->max_user_bytes = kbus_max_user_bytes;
+	kbus_max_user_bytes = ULONG_MAX;
 	mutex_init(&t->dev.lock);
 	KUNIT_ASSERT_EQ(test, kbus_bindings_init(&t->dev), 0);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
@@ -89,6 +93,7 @@ static void kbus_bindings_test_exit(struct kunit *test)
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++)
 		kbus_user_put(t->ks[i].user);
 	kbus_bindings_destroy(&t->dev);
+	kbus_max_user_bytes = t->max_user_bytes;
 }
 
 /* Bind, as BIND does; return NULL if the name has a replier. */
