@@ -23,6 +23,7 @@ class Stage:
     """Who is there for more than one scene."""
 
     def __init__(self, stack: ExitStack) -> None:
+        self.stack = stack
         self.publisher = stack.enter_context(Actor(publisher))
         self.listener = stack.enter_context(Actor(listener))
         self.archivist = stack.enter_context(Actor(archivist))
@@ -124,22 +125,23 @@ def an_urgent_message(stage: Stage) -> str:
     return "the telegram came first, the letters kept their order"
 
 
-def nothing_stays() -> str:
-    """All have gone."""
+def nothing_stays(stage: Stage) -> str:
+    """The processes are told to go, and they leave nothing."""
+    stage.stack.close()
     (device,) = inspect.stats(0)
     tell(f"there are {len(device.ksocks)} KSocks and {device.bindings} bindings")
     check(not device.ksocks and not device.bindings, "somebody is still there")
     return "nothing was left behind"
 
 
-SCENES_TOGETHER = (
+SCENES = (
     ("Readings of this machine, once a second, heard by a listener to $.Machine.*", the_machine_speaks),
     ("A replier to $.Archive.* has heard them too, and answers requests about them", somebody_answers),
     ("/proc/kbus/bindings, while they are all there", who_is_bound),
     ("A replier is killed in the middle of a request, and the asker is told", a_replier_is_killed),
     ("An urgent message overtakes a queue", an_urgent_message),
+    ("All go, and nothing stays", nothing_stays),
 )
-LAST_SCENE = ("All have gone", nothing_stays)
 
 
 def play(number: int, headline: str, scene: Callable[[], str]) -> bool:
@@ -166,9 +168,8 @@ def main() -> int:
         stage = Stage(stack)
         outcomes = [
             play(number, headline, partial(scene, stage))
-            for number, (headline, scene) in enumerate(SCENES_TOGETHER, 1)
+            for number, (headline, scene) in enumerate(SCENES, 1)
         ]
-    outcomes.append(play(len(outcomes) + 1, *LAST_SCENE))
     failed = [str(number) for number, happened in enumerate(outcomes, 1) if not happened]
     if failed:
         print(f"\nOf {len(outcomes)} scenes, these did not happen as they should: {', '.join(failed)}")

@@ -26,13 +26,13 @@ class DidNotHappen(Exception):
 class Actor:
     """A process that plays a role: a function which is given a KSock and its end of the pipe.
 
-    Use it with `with`: at the end the process is told to go, and if it does not, it is killed.
+    Use it with `with`: at the end the process is told to go, by closing the pipe.
     """
 
     def __init__(self, role: Callable[[Ksock, Connection], None]) -> None:
         self._pipe, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("fork").Process(
-            target=_play, args=(role, theirs), daemon=True
+            target=_play, args=(role, self._pipe, theirs), daemon=True
         )
         self._process.start()
         theirs.close()
@@ -46,6 +46,7 @@ class Actor:
         self._process.join(PATIENCE)
         if self._process.is_alive():
             self.kill()
+            raise DidNotHappen(f"process {self.pid} did not go when it was told to")
 
     @property
     def pid(self) -> int:
@@ -72,7 +73,9 @@ class Actor:
         self._process.join()
 
 
-def _play(role: Callable[[Ksock, Connection], None], pipe: Connection) -> None:
+def _play(role: Callable[[Ksock, Connection], None], narrators: Connection, pipe: Connection) -> None:
+    # Of the narrator's end there must be no other copy, or nobody would see that he closes it.
+    narrators.close()
     with Ksock() as ksock:
         pipe.send(ksock.ksock_id())
         role(ksock, pipe)
