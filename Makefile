@@ -29,7 +29,6 @@ venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
 kernels = $(PYTHON) -m tests.vm.kernels
 vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --module-args '$(MODULE_ARGS)'
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
-pytest = -m pytest -p no:cacheprovider
 results := build/test
 
 .PHONY: help module demo test lint docs vm install uninstall clean packages
@@ -74,15 +73,15 @@ test: module
 	mkdir -p $(results)
 	status=0
 	echo 'Tests on this machine'
-	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" $(pytest) -q --junitxml $(results)/host.xml \
+	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --junitxml $(results)/host.xml \
 		tests $(VM_TESTS:%=--ignore=%) || status=1
 	echo 'Tests in the virtual machine'
 	$(MAKE) -s -C tests/kernel/c
 	$(MAKE) -s -C docs/examples
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
-	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" $(pytest) -q --collect-only $(VM_TESTS) >$(results)/collected
+	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(VM_TESTS) >/dev/null || true
 	$(vm) --results $(results) --timeout 1800 \
-		-c 'exec python3 $(pytest) -q --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)' || status=1
+		-c 'exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)' || status=1
 	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
 	exit $$status
 
@@ -97,7 +96,7 @@ lint:
 	"$$venv/bin/ruff" format --quiet --no-cache --check --config python/pyproject.toml python tests docs
 	MYPYPATH=python "$$venv/bin/mypy" --no-error-summary --cache-dir build/mypy \
 		--config-file python/pyproject.toml -p kbus -p tests
-	shellcheck .ci/run tests/*/*.sh tests/vm/guest-bin/*
+	shellcheck .ci/run tests/*/*.sh tests/vm/guest-bin/* tests/vm/bin/*
 	$(MAKE) --no-print-directory docs
 
 docs:
@@ -128,7 +127,7 @@ uninstall:
 	$(pip) uninstall --yes kbus
 
 clean:
-	@rm -rf build Module.symvers modules.order .*.cmd python/build python/kbus.egg-info
+	@rm -rf build Module.symvers modules.order .module-common.o .*.cmd python/build python/kbus.egg-info
 	find kernel \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' \
 		-o -name modules.order \) -delete
 	find python tests docs -name __pycache__ -exec rm -rf {} +

@@ -81,12 +81,12 @@ def _packaged_release(spec: str, headers_only: bool) -> str:
     version = spec.partition("-")[0]
     packages = header_packages(spec)
     for headers in packages:
-        release = _release_of(headers)
+        release = release_of(headers)
         if release and (not version or re.match(rf"{re.escape(version)}(\.|$)", release)):
             image = headers.replace("headers", "image")
             wanted = [headers] if headers_only else [headers, image]
             subprocess.run([PACKAGES, *wanted], check=True, stdout=sys.stderr)
-            release = _release_of(headers)
+            release = release_of(headers)
             if _is_here(release, headers_only):
                 return release
             raise NoSuchKernelError(f"{headers} and {image} are of different releases: bring both up to date")
@@ -95,7 +95,7 @@ def _packaged_release(spec: str, headers_only: bool) -> str:
     )
 
 
-def _release_of(package: str) -> str:
+def release_of(package: str) -> str:
     """The release of the kernel that a metapackage brings, or has brought if it is installed; '' for none."""
     installed = ["dpkg-query", "-W", "-f", "Depends: ${Depends}", package]
     for query in (installed, ["apt-cache", "depends", package]):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import time
 from pathlib import Path
@@ -25,6 +26,20 @@ KERNEL = kernels.Kernel("6.1.0-1-amd64", Path("/lib/modules/6.1.0-1-amd64/build"
 )
 def test_header_packages_of_a_version(spec: str, packages: list[str]) -> None:
     assert kernels.header_packages(spec) == packages
+
+
+def test_metapackage_that_is_not_installed_names_its_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        "dpkg-query": "echo 'no packages found' >&2; exit 1",
+        "apt-cache": "echo linux-headers-6.12-amd64; echo '  Depends: linux-headers-6.12.117+deb12-amd64'",
+    }
+    for name, script in answers.items():
+        tmp_path.joinpath(name).write_text(f"#!/bin/sh\n{script}\n")
+        tmp_path.joinpath(name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert kernels.release_of("linux-headers-6.12-amd64") == "6.12.117+deb12-amd64"
 
 
 def test_kernel_that_debian_lacks_is_refused_by_name() -> None:
