@@ -177,13 +177,16 @@ class Ksock:
         return mask | (select.POLLOUT if "w" in self.mode and self.could_send() else 0)
 
     def could_send(self) -> bool:
-        """Whether no message waits, or trying again would end its waiting."""
+        """Whether no message waits, or trying again would end its waiting for the room of others.
+
+        That its own queue has no slot for the answer at this moment (ENOLCK) wakes nobody who waits.
+        """
         if not self.waits:
             return True
         try:
             delivery.plan(self, wire.parse(self.written))
         except OSError as error:
-            return error.errno != errno.EAGAIN
+            return error.errno not in (errno.EAGAIN, errno.ENOLCK)
         return True
 
     def counts(self) -> dict[str, object]:
