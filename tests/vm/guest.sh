@@ -9,8 +9,8 @@ share=/run/kbus
 # shellcheck source=/dev/null
 . "$share/job"
 
-# The root that virtme mounts does no caching, which makes Python start three times as slowly. The command
-# therefore runs in another mount of it.
+# The root that virtme mounts does no caching, and Python takes two or three times as long to start from it. The
+# command therefore runs in another mount of it.
 root=/run/root
 mkdir "$root"
 mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 hostroot "$root"
