@@ -53,6 +53,18 @@ def test_a_command_that_fails(script: str, said: str, ksock: OpenKsock) -> None:
     assert reply.data == b"half\n"
 
 
+def test_a_request_that_is_given_up_unread(tmp_path: Path, ksock: OpenKsock) -> None:
+    go = tmp_path / "go"
+    asker = ksock()
+    script = f"until [ -e {go} ]; do sleep 0.05; done; cat"
+    with bound("serve", "$.A", "-n", "2", "--", "sh", "-c", script) as server:
+        _, second, _ = [asker.send_msg(Request("$.A", text)) for text in ("one", "two", "three")]
+        asker.abandon(second)
+        go.touch()
+        assert server.end() == (0, "", "")
+    assert [take(asker).data for _ in range(2)] == [b"one", b"three"]
+
+
 def test_a_command_that_vanishes(tmp_path: Path, ksock: OpenKsock, capsys: Captured) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")

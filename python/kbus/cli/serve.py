@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> None:
         raise Failure(f"there is no command {args.command[0]!r}")
     with EndSignals() as signals, open_ksock(args.device) as ksock:
         bind(ksock, args.name, replier=True)
-        for request in itertools.islice(until_ended(ksock, signals, args.timeout), args.count):
+        # A Request whose sender gave it up before it was read is nobody's to answer.
+        wanted = filter(Message.wants_us_to_reply, until_ended(ksock, signals, args.timeout))
+        for request in itertools.islice(wanted, args.count):
             _answer(ksock, request, _output(request, args.command))
 
 
