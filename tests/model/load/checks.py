@@ -48,10 +48,10 @@ def urgency(sends: list[Note], reads: list[Note]) -> None:
     for read in _of(READ, reads):
         if _is_urgent(read):
             urgent = sent[read.id]
-            for other in before:
-                was_queued = sent[other.id].end < urgent.begin
-                was_popped_later = other.begin > urgent.end
-                assert not (was_queued and was_popped_later), f"{other} was read before the urgent {urgent}"
+            for other in reversed(before):
+                if other.begin <= urgent.end:
+                    break  # and so did all those read before it
+                assert sent[other.id].end >= urgent.begin, f"{other} was read before the urgent {urgent}"
         before.append(read)
 
 
