@@ -17,6 +17,8 @@ SHELL := /bin/bash
 MAKEOVERRIDES =
 # Debian's headers lack the vmlinux that BTF is made with, and kbuild says so each time.
 no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
+# The kernels that are built here have KUnit, and tell the fuzzer what it has reached.
+watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
 PACKAGES := busybox-static file gcc gcc-multilib iproute2 kmod libc6-dev make perl python3 python3-venv \
 	qemu-system-x86 udev
@@ -57,7 +59,7 @@ packages:
 module: packages
 	@build=$$($(kernels) '$(KERNEL)')
 	echo "Building kernel/kbus.ko with $$build"
-	$(MAKE) -s -j$$(nproc) -C "$$build" M='$(CURDIR)' $(no_btf) modules
+	$(MAKE) -s -j$$(nproc) -C "$$build" M='$(CURDIR)' $(no_btf) $(watched) modules
 
 vm: module
 	@$(venv)
@@ -67,7 +69,8 @@ demo: module
 	@$(venv)
 	$(vm) --timeout 300 -c 'exec python3 -m tests.demo.demo'
 
-test: module
+# Everything is run, whatever has failed before.
+test:
 	@$(venv)
 	rm -rf $(results)
 	mkdir -p $(results)
@@ -75,15 +78,19 @@ test: module
 	echo 'Tests on this machine'
 	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --junitxml $(results)/host.xml \
 		tests $(VM_TESTS:%=--ignore=%) || status=1
+	$(MAKE) -s test-vm KERNEL='$(KERNEL)' MODULE_ARGS='$(MODULE_ARGS)' || status=1
+	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
+	exit $$status
+
+test-vm: module
+	@$(venv)
 	echo 'Tests in the virtual machine'
 	$(MAKE) -s -C tests/kernel/c
 	$(MAKE) -s -C docs/examples
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(VM_TESTS) >/dev/null || true
 	$(vm) --results $(results) --timeout 1800 \
-		-c 'exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)' || status=1
-	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
-	exit $$status
+		-c 'exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)'
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)

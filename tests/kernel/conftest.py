@@ -34,14 +34,6 @@ class NewDevice(Protocol):
     def __call__(self, **parameters: int) -> int: ...
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "rule(number, ...): the rules of the semantics that the test covers")
-    config.addinivalue_line("markers", "axiom(name, ...): the axioms of the semantics that the test covers")
-    config.addinivalue_line(
-        "markers", "abi(name, ...): the ioctls, fields and flags of the ABI that the test covers"
-    )
-
-
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """Each test begins and ends with a bus on which nobody is, and with the device as it was."""

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the model share: the markers of the module's tests, and a device."""
+"""What the tests of the model share."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.kernel.conftest import pytest_configure
-
 from .bus import Device
-
-__all__ = ["device", "pytest_configure"]
 
 
 @pytest.fixture

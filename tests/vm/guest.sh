@@ -49,16 +49,20 @@ else
 	in_root bash --norc -i || true
 fi
 
-if [ -n "$module" ] && [ -d "/sys/module/$name" ] && ! rmmod "$name"; then
-	fail "$name cannot be unloaded"
-fi
+scan_for_leaks() {
+	leaks=/sys/kernel/debug/kmemleak
+	if [ -e "$leaks" ]; then
+		# What is younger than five seconds is not reported.
+		sleep 6
+		echo scan >"$leaks"
+		cat "$leaks" >&2
+	fi
+}
 
-leaks=/sys/kernel/debug/kmemleak
-if [ -e "$leaks" ]; then
-	# What is younger than five seconds is not reported.
-	sleep 6
-	echo scan >"$leaks"
-	cat "$leaks" >&2
+scan_for_leaks
+if [ -n "$module" ] && [ -d "/sys/module/$name" ]; then
+	rmmod "$name" || fail "$name cannot be unloaded"
+	scan_for_leaks
 fi
 
 echo "$token $status" >"$share/verdict"

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = Path(__file__).parents[1] / "setup" / "packages.sh"
+BUILD = Path(__file__).parent / "debug" / "build.sh"
+FROM_SOURCE = ("debug", "kcsan")
+"""Kernels that are built here; debug/NAME.config says what each watches."""
 
 
 class NoSuchKernelError(Exception):
@@ -36,10 +39,13 @@ def find(spec: str, headers_only: bool = False) -> Kernel:
     """The kernel that `spec` means, installed first if it has to be; with `headers_only` without its image.
 
     `spec` is empty for the distribution's stock kernel, a version with or without a flavour (6.12, 6.1-rt), a
-    whole release (6.1.0-56-amd64), or the directory of a kernel that was built from source.
+    whole release (6.1.0-56-amd64), one of FROM_SOURCE, or the directory of a kernel that was built by hand.
 
-    NoSuchKernelError if there is none, subprocess.CalledProcessError if it cannot be installed.
+    NoSuchKernelError if there is none, subprocess.CalledProcessError if it cannot be installed or built.
     """
+    if spec in FROM_SOURCE:
+        built = subprocess.run([BUILD, spec], check=True, stdout=subprocess.PIPE, text=True)
+        return _built_here(Path(built.stdout.strip()))
     if "/" in spec:
         return _built_here(Path(spec).resolve())
     release = spec if _is_here(spec, headers_only) else _packaged_release(spec, headers_only)

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# build.sh VARIANT: the kernel of VARIANT.config over common.config, from Debian's linux-source-6.1; prints the directory
+# that it was built in. It is outside the tree and is used again while what it was made from is the same.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+variant=$1
+source=linux-source-6.1
+"$here/../../setup/packages.sh" "$source" bc bison flex gcc libc6-dev libelf-dev libssl-dev make xz-utils >&2
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/kbus
+version=$(dpkg-query -W -f '${Version}' "$source")
+key=$({ cat "$here/common.config" "$here/$variant.config" "$0" && gcc --version && echo "$version"; } |
+	sha256sum | cut -c1-12)
+build=$cache/kernel-$variant-$key
+
+configure() {
+	make -s tinyconfig &&
+		scripts/kconfig/merge_config.sh -m .config "$here/common.config" "$here/$variant.config" &&
+		make -s olddefconfig || return
+	# What a fragment asks for and Kconfig leaves out is a mistake in the fragment.
+	while IFS='=' read -r name value; do
+		if ! grep -qx "$name=$value" .config && { [[ $value != n ]] || grep -q "^$name=" .config; }; then
+			echo "$variant.config: $name=$value cannot be had"
+			return 1
+		fi
+	done < <(grep -h ^CONFIG_ "$here/common.config" "$here/$variant.config")
+}
+
+if [[ ! -e $build/complete ]]; then
+	echo "Building the $variant kernel in $build: several minutes, once" >&2
+	rm -rf "$cache/kernel-$variant"-*
+	mkdir -p "$build"
+	tar -C "$build" --strip-components=1 -xf "/usr/src/$source.tar.xz"
+	cd "$build"
+	if ! { configure && make -s -j"$(nproc)" all; } >build.log 2>&1 </dev/null; then
+		tail -n 30 build.log >&2
+		exit 1
+	fi
+	touch complete
+fi
+echo "$build"
