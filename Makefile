@@ -20,8 +20,8 @@ no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
 # The kernels that are built here have KUnit, and tell the fuzzer what it has reached.
 watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
-PACKAGES := busybox-static file gcc gcc-multilib iproute2 kmod libc6-dev make perl python3 python3-venv \
-	qemu-system-x86 udev
+PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
+	python3 python3-venv qemu-system-x86 udev
 LINT_PACKAGES := shellcheck sparse
 
 # The tests that need the module loaded run in the virtual machine.
@@ -33,13 +33,15 @@ vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --modul
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
 
-.PHONY: help module demo test lint docs vm install uninstall clean packages
+.PHONY: help module demo test test-vm test-debug debug-kernel lint docs vm install uninstall clean packages
 
 help:
 	@cat <<'END'
 	make module     build kernel/kbus.ko
 	make demo       see the bus at work, in a virtual machine
 	make test       run all tests, those of the module in a virtual machine
+	make test-vm    run only those that need the virtual machine
+	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -48,7 +50,7 @@ help:
 	make uninstall  take them away again
 	make clean      remove what was built
 	Variables:
-	KERNEL=         6.12, 6.1-rt, a release, the build directory of a kernel; else Debian's stock kernel
+	KERNEL=         6.12, 6.1-rt, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
 	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
 	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
 	END
@@ -91,6 +93,13 @@ test-vm: module
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(VM_TESTS) >/dev/null || true
 	$(vm) --results $(results) --timeout 1800 \
 		-c 'exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)'
+
+debug-kernel:
+	@$(kernels) '$(or $(KERNEL),debug)'
+
+test-debug:
+	@mkdir -p $(results)
+	$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)'
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)

@@ -52,8 +52,9 @@ fi
 scan_for_leaks() {
 	leaks=/sys/kernel/debug/kmemleak
 	if [ -e "$leaks" ]; then
-		# What is younger than five seconds is not reported.
+		# What is younger than five seconds is not reported, nor what has changed since the scan before.
 		sleep 6
+		echo scan >"$leaks"
 		echo scan >"$leaks"
 		cat "$leaks" >&2
 	fi
