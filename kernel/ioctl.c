@@ -4,7 +4,6 @@
  * to whoever does the work; what comes of it is copied back.
  */
 #include <linux/capability.h>
-#include <linux/compat.h>
 #include <linux/cred.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>

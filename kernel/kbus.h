@@ -218,7 +218,6 @@ struct kbus_queue {
 	struct list_head woken;		/* those of them who may come or not */
 };
 
-struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q);
 void kbus_queue_init(struct kbus_queue *q);
 u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer);
 bool kbus_queue_set_slot_aside(struct kbus_queue *q);
@@ -264,7 +263,6 @@ struct kbus_wait {
 
 bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
 		   const struct kbus_msg *msg, u32 copies, bool sleep);
-void kbus_wait_begin(struct kbus_ksock *ks, bool is_request);
 void kbus_wait_woke(struct kbus_ksock *ks);
 void kbus_wait_move_on(struct kbus_ksock *ks);
 void kbus_wait_end(struct kbus_ksock *ks);

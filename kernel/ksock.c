@@ -5,7 +5,6 @@
 #include <linux/cred.h>
 #include <linux/pid.h>
 #include <linux/poll.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "kbus.h"

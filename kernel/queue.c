@@ -102,7 +102,7 @@ void kbus_pool_free(struct kbus_pool *pool)
 	pool->count = 0;
 }
 
-struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q)
+static struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q)
 {
 	return container_of(q, struct kbus_ksock, q);
 }

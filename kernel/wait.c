@@ -84,7 +84,7 @@ static bool kbus_wait_is_behind(struct kbus_ksock *ks, struct kbus_queue *q)
 }
 
 /* The message that @ks has written waits, from now on unless it does already. */
-void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
+static void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
 {
 	struct kbus_dev *dev = ks->dev;
 
