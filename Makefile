@@ -26,6 +26,11 @@ LINT_PACKAGES := shellcheck sparse
 
 # The tests that need the module loaded run in the virtual machine.
 VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
+# On a debug kernel: all that is about the module, and what such a kernel is needed for.
+DEBUG_TESTS := $(filter-out tests/docs/%,$(VM_TESTS)) $(wildcard tests/debug)
+TESTS := $(VM_TESTS)
+# How many series of operations the model and the module do side by side.
+EXAMPLES := 100
 
 venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
 kernels = $(PYTHON) -m tests.vm.kernels
@@ -79,7 +84,7 @@ test:
 	status=0
 	echo 'Tests on this machine'
 	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --junitxml $(results)/host.xml \
-		tests $(VM_TESTS:%=--ignore=%) || status=1
+		tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug) || status=1
 	$(MAKE) -s test-vm KERNEL='$(KERNEL)' MODULE_ARGS='$(MODULE_ARGS)' || status=1
 	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
 	exit $$status
@@ -87,19 +92,20 @@ test:
 test-vm: module
 	@$(venv)
 	echo 'Tests in the virtual machine'
+	mkdir -p $(results)
 	$(MAKE) -s -C tests/kernel/c
 	$(MAKE) -s -C docs/examples
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
-	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(VM_TESTS) >/dev/null || true
-	$(vm) --results $(results) --timeout 1800 \
-		-c 'exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(VM_TESTS)'
+	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
+	$(vm) --results $(results) --timeout 2400 \
+		-c 'KBUS_MODEL_EXAMPLES=$(EXAMPLES) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'
 
 test-debug:
-	@mkdir -p $(results)
-	$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)'
+	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' EXAMPLES=25 \
+		results=build/test-debug
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)
