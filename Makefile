@@ -34,6 +34,8 @@ EXAMPLES := 100
 
 venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
 kernels = $(PYTHON) -m tests.vm.kernels
+# Which compilers, where the kernel is not for the processor of this machine.
+for_processor = processor=$$($(kernels) --environment '$(KERNEL)'); eval "$$processor"
 vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --module-args '$(MODULE_ARGS)'
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
@@ -65,6 +67,7 @@ packages:
 
 module: packages
 	@build=$$($(kernels) '$(KERNEL)')
+	$(for_processor)
 	echo "Building kernel/kbus.ko with $$build"
 	$(MAKE) -s -j$$(nproc) -C "$$build" M='$(CURDIR)' $(no_btf) $(watched) modules
 
@@ -93,6 +96,7 @@ test-vm: module
 	@$(venv)
 	echo 'Tests in the virtual machine'
 	mkdir -p $(results)
+	$(for_processor)
 	$(MAKE) -s -C tests/kernel/c
 	$(MAKE) -s -C docs/examples
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.

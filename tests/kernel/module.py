@@ -12,7 +12,8 @@ from pathlib import Path
 MODULE = Path(__file__).parents[2] / "kernel" / "kbus.ko"
 PARAMETERS = Path("/sys/module/kbus/parameters")
 
-_FINIT_MODULE, _DELETE_MODULE = {"x86_64": (313, 176), "aarch64": (273, 106)}[os.uname().machine]
+_SYSTEM_CALLS = {"x86_64": (313, 176), "aarch64": (273, 106), "armv7l": (379, 129)}
+_FINIT_MODULE, _DELETE_MODULE = _SYSTEM_CALLS[os.uname().machine]
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -33,6 +33,7 @@ def main() -> int:
         return _complain(str(error))
     if options.module and not options.module.is_file():
         return _complain(f"there is no {options.module}: has it been built?")
+    _make_mount_points(kernel.root)
     machine = virtme.Machine(kernel, kvm.works(kernel, _cache()), options.cpus, options.memory)
     how = "KVM" if machine.kvm else "emulation"
     print(f"vm: booting {kernel.release} under {how}", file=sys.stderr, flush=True)
@@ -56,6 +57,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", type=Path, help="directory that is $RESULTS in the guest")
     parser.add_argument("--show-boot", action="store_true", help="copy the serial console to stderr")
     return parser
+
+
+def _make_mount_points(root: Path) -> None:
+    """Where guest.sh mounts: it can't make these itself, as the root is read-only."""
+    for directory in (REPO, Path(sys.prefix)):
+        root.joinpath(directory.relative_to("/")).mkdir(parents=True, exist_ok=True)
 
 
 def _snapshot(copy: Path) -> Path:

@@ -9,23 +9,22 @@ share=/run/kbus
 # shellcheck source=/dev/null
 . "$share/job"
 
+# mount_9p TAG WHERE CACHE
+mount_9p() {
+	mkdir -p "$2"
+	mount -t 9p -o "ro,trans=virtio,version=9p2000.L,cache=$3,msize=512000" "$1" "$2"
+}
+
 # The root that virtme mounts does no caching, and Python takes two or three times as long to start from it. The
 # command therefore runs in another mount of it.
 root=/run/root
-mkdir "$root"
-mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 hostroot "$root"
+mount_9p hostroot "$root" loose
 for directory in dev proc sys run; do
 	mount --rbind "/$directory" "$root/$directory"
 done
-
-# An empty /tmp, except that Python may live there.
-mkdir /run/python
-mount --bind "$root$prefix" /run/python
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-[ -d "$root$prefix" ] || { mkdir -p "$root$prefix" && mount --bind /run/python "$root$prefix"; }
-
-mkdir -p "$root$repo"
-mount -t 9p -o "ro,trans=virtio,version=9p2000.L,cache=$cache,msize=512000" repo "$root$repo"
+mount_9p python "$root$prefix" loose
+mount_9p repo "$root$repo" "$cache"
 
 in_root() {
 	chroot "$root" /usr/bin/env -i -C "$repo" HOME=/tmp TERM="$term" LANG=C.UTF-8 PS1='kbus-vm:\w\$ ' \

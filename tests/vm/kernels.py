@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which kernel KERNEL= means: found here, or installed from Debian.
+"""Which kernel KERNEL= means: found here, or fetched from Debian.
 
 `python3 -m tests.vm.kernels [KERNEL]` prints the directory that modules for it are built with.
 """
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = Path(__file__).parents[1] / "setup" / "packages.sh"
-BUILD = Path(__file__).parent / "debug" / "build.sh"
+from .arch import AMD64, Arch, split
+
+HERE = Path(__file__).parent
+PACKAGES = HERE.parent / "setup" / "packages.sh"
+BUILD = HERE / "debug" / "build.sh"
+FETCH = HERE / "foreign.sh"
 FROM_SOURCE = ("debug", "kcsan")
 """Kernels that are built here; debug/NAME.config says what each watches."""
 
@@ -32,14 +37,18 @@ class Kernel:
     build: Path
     """The directory for `make -C`: installed headers, or the kernel's own build tree."""
     image: str
-    """What virtme-run takes as --kimg: a release whose image is in /boot, or a build tree."""
+    """What virtme-run takes as --kimg: a release whose image is in /boot, a build tree, or a file."""
+    arch: Arch = AMD64
+    root: Path = Path("/")
+    """The files that the guest sees."""
 
 
 def find(spec: str, headers_only: bool = False) -> Kernel:
     """The kernel that `spec` means, installed first if it has to be; with `headers_only` without its image.
 
     `spec` is empty for the distribution's stock kernel, a version with or without a flavour (6.12, 6.1-rt), a
-    whole release (6.1.0-56-amd64), one of FROM_SOURCE, or the directory of a kernel that was built by hand.
+    whole release (6.1.0-56-amd64), one of FROM_SOURCE, or the directory of a kernel that was built by hand. For
+    another processor it is the processor, after a version and a flavour if any (arm64, 6.12-arm64).
 
     NoSuchKernelError if there is none, subprocess.CalledProcessError if it cannot be installed or built.
     """
@@ -48,6 +57,8 @@ def find(spec: str, headers_only: bool = False) -> Kernel:
         return _built_here(Path(built.stdout.strip()))
     if "/" in spec:
         return _built_here(Path(spec).resolve())
+    if split(spec)[1] != AMD64:
+        return _foreign(spec)
     release = spec if _is_here(spec, headers_only) else _packaged_release(spec, headers_only)
     return Kernel(release, _headers(release), release)
 
@@ -64,6 +75,17 @@ def _is_here(release: str, headers_only: bool) -> bool:
     )
 
 
+def _foreign(spec: str) -> Kernel:
+    wanted, arch = split(spec)
+    subprocess.run([PACKAGES, *arch.packages], check=True, stdout=sys.stderr)
+    command = [FETCH, arch.debian, wanted.partition("-")[0], *header_packages(spec)]
+    fetched = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    system = Path(fetched.stdout.strip())
+    release = system.joinpath("release").read_text().strip()
+    root = system / "root"
+    return Kernel(release, system / "build", f"{root}/boot/vmlinuz-{release}", arch, root)
+
+
 def _built_here(tree: Path) -> Kernel:
     release = tree / "include/config/kernel.release"
     if not release.is_file():
@@ -77,8 +99,9 @@ def header_packages(spec: str) -> list[str]:
     >>> header_packages("6.1-rt")
     ['linux-headers-6.1-rt-amd64', 'linux-headers-rt-amd64']
     """
-    version, _, flavour = spec.partition("-")
-    suffix = f"{flavour}-amd64" if flavour else "amd64"
+    wanted, arch = split(spec)
+    version, _, flavour = wanted.partition("-")
+    suffix = f"{flavour}-{arch.flavour}" if flavour else arch.flavour
     named = [f"linux-headers-{version}-{suffix}"] if version else []
     return [*named, f"linux-headers-{suffix}"]
 
@@ -118,7 +141,14 @@ def main() -> int:
     parser.add_argument("kernel", nargs="?", default="")
     parser.add_argument("--headers-only", action="store_true", help="the kernel itself need not be installed")
     parser.add_argument("--release", action="store_true", help="print its release instead")
+    parser.add_argument(
+        "--environment", action="store_true", help="print what the makefiles must know of the processor, for a shell"
+    )
     options = parser.parse_args()
+    if options.environment:
+        for name, value in split(options.kernel)[1].compilers.items():
+            print(f"export {name}={shlex.quote(value)}")
+        return 0
     try:
         kernel = find(options.kernel, options.headers_only)
     except (NoSuchKernelError, subprocess.CalledProcessError) as error:

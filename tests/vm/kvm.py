@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from . import process, virtme
+from .arch import AMD64
 from .kernels import Kernel
 
 LIMIT = 30
@@ -16,7 +17,7 @@ LIMIT = 30
 
 def works(kernel: Kernel, cache: Path) -> bool:
     """Whether a guest with this kernel runs under KVM: tried once on each host kernel and kept in `cache`."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if kernel.arch != AMD64 or not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     answer = cache / f"kvm-{os.uname().release}-{kernel.release}"
     if not answer.exists():

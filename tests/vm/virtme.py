@@ -58,7 +58,7 @@ class Shared:
 
 def interactive(machine: Machine, shared: Shared) -> list[str]:
     """A virtme-run whose terminal becomes that of guest.sh; the kernel log goes to its stderr."""
-    return [*_common(machine, shared), "--shell", GUEST, *_qemu_options(shared)]
+    return [*_common(machine, shared), "--shell", GUEST, *_qemu_options(machine, shared)]
 
 
 def batch(machine: Machine, shared: Shared, script: str = GUEST, show_boot: bool = False) -> list[str]:
@@ -69,14 +69,16 @@ def batch(machine: Machine, shared: Shared, script: str = GUEST, show_boot: bool
     arguments = [*_common(machine, shared), "--kopt", "console=hvc0", "--script-sh", script]
     if show_boot:
         arguments.append("--show-boot-console")
+    virtio = machine.kernel.arch.virtio
     console = ["-chardev", f"file,id=log,path={shared.log}"]
-    console += ["-device", "virtio-serial-pci", "-device", "virtconsole,chardev=log"]
-    return [*arguments, *_qemu_options(shared), *console]
+    console += ["-device", f"virtio-serial-{virtio}", "-device", "virtconsole,chardev=log"]
+    return [*arguments, *_qemu_options(machine, shared), *console]
 
 
 def _common(machine: Machine, shared: Shared) -> list[str]:
     arguments = [f"{sys.prefix}/bin/virtme-run", "--kimg", machine.kernel.image, "--mods", "auto"]
     arguments += ["--cpus", str(machine.cpus), "--memory", machine.memory]
+    arguments += ["--arch", machine.kernel.arch.machine, "--root", str(machine.kernel.root)]
     arguments += ["--name", "kbus", "--force-9p", "--disable-microvm"]
     arguments += ["--rwdir", f"{SHARE}={shared.directory}"]
     if not machine.kvm:
@@ -86,10 +88,11 @@ def _common(machine: Machine, shared: Shared) -> list[str]:
     return arguments
 
 
-def _qemu_options(shared: Shared) -> list[str]:
+def _qemu_options(machine: Machine, shared: Shared) -> list[str]:
     """The end of the command line: a panic ends QEMU, and there is what guest.sh mounts."""
-    arguments = ["--qemu-opts", "-no-reboot"]
-    for tag, path in [("hostroot", Path("/")), ("repo", shared.repo)]:
+    arch = machine.kernel.arch
+    arguments = ["--qemu-opts", "-no-reboot", *arch.qemu]
+    for tag, path in [("hostroot", machine.kernel.root), ("python", sys.prefix), ("repo", shared.repo)]:
         arguments += ["-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap"]
-        arguments += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+        arguments += ["-device", f"virtio-9p-{arch.virtio},fsdev={tag},mount_tag={tag}"]
     return arguments
