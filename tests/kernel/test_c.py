@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ABI from C, for 64-bit and 32-bit user space on one kernel that has both. The Makefile in c/ builds the programs."""
+"""The ABI from C, for each user space that the kernel has. The Makefile in c/ builds the programs."""
 
 from __future__ import annotations
 
