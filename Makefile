@@ -39,8 +39,10 @@ for_processor = processor=$$($(kernels) --environment '$(KERNEL)'); eval "$$proc
 vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --module-args '$(MODULE_ARGS)'
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
+# Seconds for the tests in the virtual machine.
+limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel lint docs vm install uninstall clean packages
+.PHONY: help module demo test test-vm test-debug debug-kernel matrix lint docs vm install uninstall clean packages
 
 help:
 	@cat <<'END'
@@ -49,6 +51,7 @@ help:
 	make test       run all tests, those of the module in a virtual machine
 	make test-vm    run only those that need the virtual machine
 	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
+	make matrix     the same on each kernel of KERNELS, and the table of it in the docs
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -57,7 +60,7 @@ help:
 	make uninstall  take them away again
 	make clean      remove what was built
 	Variables:
-	KERNEL=         6.12, 6.1-rt, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
+	KERNEL=         6.12, 6.1-rt, arm64, armhf, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
 	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
 	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
 	END
@@ -101,22 +104,25 @@ test-vm: module
 	$(MAKE) -s -C docs/examples
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
-	$(vm) --results $(results) --timeout 2400 \
+	$(vm) --results $(results) --timeout $(limit) \
 		-c 'KBUS_MODEL_EXAMPLES=$(EXAMPLES) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'
 
+test-debug: results := build/test-debug
 test-debug:
 	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' EXAMPLES=25 \
-		results=build/test-debug
+		results='$(results)' limit='$(limit)'
+
+matrix:
+	@$(venv)
+	"$$python" -m tests.vm.matrix $(KERNELS)
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)
 	$(venv)
-	builds=()
-	for kernel in $(LINT_KERNELS); do builds+=("$$($(kernels) --headers-only "$$kernel")"); done
-	tests/lint/kernel.sh "$${builds[@]}"
+	tests/lint/kernel.sh $(LINT_KERNELS)
 	echo 'Checking Python and shell'
 	"$$venv/bin/ruff" check --quiet --no-cache --config python/pyproject.toml python tests docs
 	"$$venv/bin/ruff" format --quiet --no-cache --check --config python/pyproject.toml python tests docs

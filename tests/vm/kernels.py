@@ -47,8 +47,8 @@ def find(spec: str, headers_only: bool = False) -> Kernel:
     """The kernel that `spec` means, installed first if it has to be; with `headers_only` without its image.
 
     `spec` is empty for the distribution's stock kernel, a version with or without a flavour (6.12, 6.1-rt), a
-    whole release (6.1.0-56-amd64), one of FROM_SOURCE, or the directory of a kernel that was built by hand. For
-    another processor it is the processor, after a version and a flavour if any (arm64, 6.12-arm64).
+    whole release (6.1.0-56-amd64), one of FROM_SOURCE, or the directory of a kernel that was built by hand.
+    Another processor than this machine's follows version and flavour, or stands alone (arm64, 6.12-arm64).
 
     NoSuchKernelError if there is none, subprocess.CalledProcessError if it cannot be installed or built.
     """
@@ -78,7 +78,8 @@ def _is_here(release: str, headers_only: bool) -> bool:
 def _foreign(spec: str) -> Kernel:
     wanted, arch = split(spec)
     subprocess.run([PACKAGES, *arch.packages], check=True, stdout=sys.stderr)
-    command = [FETCH, arch.debian, wanted.partition("-")[0], *header_packages(spec)]
+    version = wanted.partition("-")[0]
+    command = [str(FETCH), arch.debian, version, *header_packages(spec)]
     fetched = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     system = Path(fetched.stdout.strip())
     release = system.joinpath("release").read_text().strip()
@@ -141,9 +142,7 @@ def main() -> int:
     parser.add_argument("kernel", nargs="?", default="")
     parser.add_argument("--headers-only", action="store_true", help="the kernel itself need not be installed")
     parser.add_argument("--release", action="store_true", help="print its release instead")
-    parser.add_argument(
-        "--environment", action="store_true", help="print what the makefiles must know of the processor, for a shell"
-    )
+    parser.add_argument("--environment", action="store_true", help="print the variables of its compilers")
     options = parser.parse_args()
     if options.environment:
         for name, value in split(options.kernel)[1].compilers.items():
