@@ -110,11 +110,13 @@ def test_read_to_a_bad_address_loses_nothing(one: Ksock) -> None:
 def test_read_gives_what_fits_into_memory(one: Ksock, room: int) -> None:
     length = one.next_msg()
     with closing(raw.EdgeOfMemory()) as memory:
-        assert raw.read_to(one, memory.before_end(room), length) == room
-        beginning = memory.last(room)
+        got = raw.read_to(one, memory.before_end(room), length)
+        # Processors that copy by words, such as arm64, stop at the last whole one.
+        assert 0 < got <= room
+        beginning = memory.last(room)[:got]
         with refused(errno.EFAULT):
             raw.read_to(one, memory.before_end(0), length)
-    assert one.len_left() == length - room
+    assert one.len_left() == length - got
     assert raw.parse(beginning + os.read(one.fileno(), length)).data == DATA
 
 
