@@ -23,20 +23,20 @@ def count(report: Path) -> tuple[int, int, int, float]:
     return passed, failed, number["skipped"], float(suite.attrib["time"])
 
 
+def words(passed: int, failed: int, skipped: int) -> str:
+    """These numbers of tests in words; skipped ones only if there are any."""
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+
+
 def main() -> int:
     """Print a line for each report and one for all; 1 if anything failed, or if nothing ran."""
     totals = [0, 0, 0]
     for report in map(Path, sys.argv[1:]):
         *numbers, seconds = count(report)
-        print(f"{report.stem}: {_words(numbers)} in {seconds:.0f} s")
+        print(f"{report.stem}: {words(*numbers)} in {seconds:.0f} s")
         totals = [total + number for total, number in zip(totals, numbers)]
-    print(_words(totals))
+    print(words(*totals))
     return int(totals[1] > 0 or totals[0] == 0)
-
-
-def _words(numbers: list[int]) -> str:
-    passed, failed, skipped = numbers
-    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
 if __name__ == "__main__":

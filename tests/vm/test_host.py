@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from . import kernels, kvm, process
+from . import arch, kernels, kvm, process
 
 KERNEL = kernels.Kernel("6.1.0-1-amd64", Path("/lib/modules/6.1.0-1-amd64/build"), "6.1.0-1-amd64")
 
@@ -22,6 +23,9 @@ KERNEL = kernels.Kernel("6.1.0-1-amd64", Path("/lib/modules/6.1.0-1-amd64/build"
         ("", ["linux-headers-amd64"]),
         ("6.12", ["linux-headers-6.12-amd64", "linux-headers-amd64"]),
         ("6.1-rt", ["linux-headers-6.1-rt-amd64", "linux-headers-rt-amd64"]),
+        ("arm64", ["linux-headers-arm64"]),
+        ("6.12-armhf", ["linux-headers-6.12-armmp", "linux-headers-armmp"]),
+        ("6.1-rt-arm64", ["linux-headers-6.1-rt-arm64", "linux-headers-rt-arm64"]),
     ],
 )
 def test_header_packages_of_a_version(spec: str, packages: list[str]) -> None:
@@ -69,6 +73,12 @@ def test_kvm_is_tried_once_for_each_kernel(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("os.access", lambda path, mode: True)
     assert [kvm.works(KERNEL, tmp_path / "cache") for _ in range(2)] == [False, False]
     assert tried == [KERNEL]
+
+
+def test_kvm_is_no_help_for_another_processor(tmp_path: Path) -> None:
+    foreign = dataclasses.replace(KERNEL, arch=arch.FOREIGN["arm64"])
+    assert not kvm.works(foreign, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kvm_without_access_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

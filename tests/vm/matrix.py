@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""`python3 -m tests.vm.matrix [KERNEL...]`: the tests that need the VM on each kernel, in a table."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import io
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from tests.setup import summary
+
+from . import dmesg
+from .arch import split
+
+REPO = Path(__file__).parents[2]
+RESULTS = REPO / "build" / "matrix"
+TABLE = REPO / "docs" / "testing" / "kernels.inc"
+
+STOCK = "6.1"
+OTHERS = ("6.1-rt", "6.12", "6.12-rt", "arm64", "armhf", "debug", "kcsan")
+"""What KBUS is tested on beside STOCK, in the order of the table."""
+
+LIMIT = 7200
+"""Seconds for the tests on one kernel; on a busy machine an emulated processor is slow."""
+GOOD = "clean"
+_HEAD = """\
+.. SPDX-License-Identifier: MIT
+.. Made by `make matrix`.
+
+.. csv-table::
+   :header: "KERNEL=", "release", "processor", "tests", "seconds", "kernel log", "date", "commit"
+
+"""
+_INDENT = "   "
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of the tests on one kernel; the texts of a line of the table."""
+
+    kernel: str
+    """As KERNEL= names it."""
+    release: str
+    """From the kernel log; empty if it has not come up."""
+    arch: str
+    tests: str
+    seconds: str
+    """The tests' own time, without the boot."""
+    verdict: str
+    """GOOD, or what was wrong."""
+    date: str
+    commit: str
+
+
+def evaluate(kernel: str, results: Path, status: int, date: str, commit: str) -> Row:
+    """What is in the directory that a run on `kernel` has left; `status` is what make returned."""
+    report, log = results / "vm.xml", results / "kernel.log"
+    text = log.read_text(errors="replace").replace("\r", "") if log.is_file() else ""
+    release = re.search(r"Linux version (\S+)", text)
+    problems = dmesg.problems(text)
+    passed, failed, skipped, seconds = summary.count(report)
+    if not log.is_file():
+        verdict = "could not be built"
+    elif problems:
+        verdict = re.sub(r"^\[[^]]*\] ", "", problems[0].splitlines()[0])
+    elif not release:
+        verdict = "did not boot"
+    elif not report.is_file():
+        verdict = "ended before the tests did"
+    elif status != 0 and failed == 0:
+        verdict = "clean, but the run failed"
+    else:
+        verdict = GOOD
+    return Row(
+        kernel,
+        release[1] if release else "",
+        split(kernel)[1].debian,
+        summary.words(passed, failed, skipped) if report.is_file() else "none",
+        f"{seconds:.0f}" if report.is_file() else "",
+        verdict,
+        date,
+        commit,
+    )
+
+
+def merge(table: str, rows: list[Row]) -> str:
+    """The text of the table with these rows in it, each in its kernel's place; other rows stay."""
+    old = [line.removeprefix(_INDENT) for line in table.splitlines() if line.startswith(_INDENT + '"')]
+    merged = {values[0]: values for values in csv.reader(old)}
+    merged.update({row.kernel: list(astuple(row)) for row in rows})
+    order = [STOCK, *OTHERS]
+    names = sorted(merged, key=lambda name: order.index(name) if name in order else len(order))
+    lines = io.StringIO()
+    csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(merged[name] for name in names)
+    return _HEAD + "".join(_INDENT + line for line in lines.getvalue().splitlines(keepends=True))
+
+
+def turn() -> str:
+    """Which of OTHERS is to be tested with this commit, so that each has its turn."""
+    return OTHERS[int(_git("rev-list", "--count", "HEAD")) % len(OTHERS)]
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=REPO, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def _run(kernel: str) -> Row:
+    results = RESULTS / kernel
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
+    # Before the tests, in which somebody may edit.
+    commit = _git("describe", "--always", "--dirty", "--exclude=*")
+    print(f"matrix: {kernel}", flush=True)
+    command = ["make", "-s", "test-vm", f"KERNEL={kernel}", f"results={results}", f"limit={LIMIT}"]
+    status = subprocess.run(command, cwd=REPO, check=False).returncode
+    return evaluate(kernel, results, status, datetime.date.today().isoformat(), commit)
+
+
+def main() -> int:
+    """Run the tests and rewrite the rows of the table, each when it is known; 1 unless all went well."""
+    parser = argparse.ArgumentParser(prog="matrix", description="Run the tests of the VM on several kernels.")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="as for make; all if none is given")
+    parser.add_argument(
+        "--turn", action="store_true", help="print the kernel whose turn it is with this commit"
+    )
+    options = parser.parse_args()
+    if options.turn:
+        print(turn())
+        return 0
+    bad = []
+    for kernel in options.kernels or [STOCK, *OTHERS]:
+        row = _run(kernel)
+        TABLE.write_text(merge(TABLE.read_text() if TABLE.exists() else "", [row]))
+        if row.verdict != GOOD or " 0 failed" not in row.tests:
+            bad.append(f"matrix: {kernel}: {row.tests}; {row.verdict}")
+    print("\n".join(bad or ["matrix: all is well"]))
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The table of what passed on which kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import matrix
+
+LOG = "[    0.000000] Linux version 6.12.1-arm64 (gcc) #1 SMP\r\n"
+WARNING = "[   12.345678] WARNING: CPU: 0 PID: 1 at queue.c:31 kbus_queue_push+0x4f/0x60 [kbus]\n"
+REPORT = (
+    '<testsuites><testsuite tests="7" failures="{failed}" errors="0" skipped="0" time="61.7"/></testsuites>'
+)
+
+
+def row(kernel: str, verdict: str = matrix.GOOD) -> matrix.Row:
+    """A line of the table."""
+    return matrix.Row(kernel, "6.12.1", "amd64", "7 passed, 0 failed", "62", verdict, "2020-02-02", "abc")
+
+
+@pytest.mark.parametrize(
+    ("log", "failed", "status", "release", "tests", "verdict"),
+    [
+        (LOG, 0, 0, "6.12.1-arm64", "7 passed, 0 failed", matrix.GOOD),
+        (LOG, 2, 2, "6.12.1-arm64", "5 passed, 2 failed", matrix.GOOD),
+        (LOG, 0, 2, "6.12.1-arm64", "7 passed, 0 failed", "clean, but the run failed"),
+        (LOG + WARNING, 0, 2, "6.12.1-arm64", "7 passed, 0 failed", WARNING[15:-1]),
+        (LOG, None, 2, "6.12.1-arm64", "none", "ended before the tests did"),
+        ("", None, 2, "", "none", "did not boot"),
+        (None, None, 2, "", "none", "could not be built"),
+    ],
+)
+def test_line_says_what_came_of_a_run(
+    tmp_path: Path,
+    log: str | None,
+    failed: int | None,
+    status: int,
+    release: str,
+    tests: str,
+    verdict: str,
+) -> None:
+    if log is not None:
+        tmp_path.joinpath("kernel.log").write_text(log)
+    if failed is not None:
+        tmp_path.joinpath("vm.xml").write_text(REPORT.format(failed=failed))
+    found = matrix.evaluate("6.12-arm64", tmp_path, status, "2020-02-02", "abc")
+    assert (found.release, found.tests, found.verdict) == (release, tests, verdict)
+    assert (found.arch, found.seconds) == ("arm64", "" if failed is None else "62")
+
+
+def test_lines_of_other_kernels_stay_and_all_are_in_order() -> None:
+    first = matrix.merge("", [row("armhf", 'says "no", twice'), row("6.12"), row("5.10")])
+    second = matrix.merge(first, [row("6.12", "did not boot"), row("6.1")])
+    lines = [line.strip() for line in second.splitlines() if line.startswith('   "')]
+    assert [line.split(",")[0] for line in lines] == ['"6.1"', '"6.12"', '"armhf"', '"5.10"']
+    assert '"did not boot"' in lines[1]
+    assert '"says ""no"", twice"' in lines[2]
+    assert matrix.merge(second, []) == second
+
+
+def test_every_other_kernel_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
+    for commits in range(100, 100 + len(matrix.OTHERS)):
+        monkeypatch.setattr(matrix, "_git", lambda *arguments, count=commits: str(count))
+        turns.append(matrix.turn())
+    assert sorted(turns) == sorted(matrix.OTHERS)
