@@ -18,13 +18,14 @@ from tests.setup import summary
 
 from . import dmesg
 from .arch import split
+from .kernels import FROM_SOURCE
 
 REPO = Path(__file__).parents[2]
 RESULTS = REPO / "build" / "matrix"
 TABLE = REPO / "docs" / "testing" / "kernels.inc"
 
 STOCK = "6.1"
-OTHERS = ("6.1-rt", "6.12", "6.12-rt", "arm64", "armhf", "debug", "kcsan")
+OTHERS = ("6.1-rt", "6.12", "6.12-rt", "arm64", "armhf", *FROM_SOURCE)
 """What KBUS is tested on beside STOCK, in the order of the table."""
 
 LIMIT = 7200
@@ -119,7 +120,8 @@ def _run(kernel: str) -> Row:
     # Before the tests, in which somebody may edit.
     commit = _git("describe", "--always", "--dirty", "--exclude=*")
     print(f"matrix: {kernel}", flush=True)
-    command = ["make", "-s", "test-vm", f"KERNEL={kernel}", f"results={results}", f"limit={LIMIT}"]
+    target = "test-debug" if kernel in FROM_SOURCE else "test-vm"
+    command = ["make", "-s", target, f"KERNEL={kernel}", f"results={results}", f"limit={LIMIT}"]
     status = subprocess.run(command, cwd=REPO, check=False).returncode
     return evaluate(kernel, results, status, datetime.date.today().isoformat(), commit)
 
