@@ -15,7 +15,7 @@ from tests.debug import faults
 from tests.debug.faults import Attempt, Call
 from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import fill, ksock_stats, names, take
+from tests.kernel.helpers import ksock_stats, names, take
 
 NAME = faults.buffer(b"$.A.Name")
 
@@ -125,8 +125,8 @@ def test_reportlost(ksock: OpenKsock) -> None:
     sender = ksock()
 
     def done(_: Attempt) -> None:
-        for _ in range(2):
-            sender.send_msg(Announcement("$.A"))
+        raw.send(sender, raw.message(b"$.A"))
+        raw.send(sender, raw.message(b"$.A"))
         assert names(one) == ["$.A", "$.KBUS.MessagesLost"]
         one.report_lost_messages(False)
 

@@ -18,6 +18,7 @@ from tests.kernel import raw
 from tests.kernel.helpers import PATIENCE, ksock_stats, wait_until
 
 NOBODY = 65534
+CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 
@@ -31,10 +32,15 @@ def become(uid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def unshare(flags: int) -> None:
-    """unshare(2): give this process, or for CLONE_NEWPID its next children, namespaces of their own."""
+def unshare(flags: int, uid: int = 0) -> None:
+    """unshare(2): give this process, or for CLONE_NEWPID its next children, namespaces of their own.
+
+    With `uid` the process becomes that user first.
+    """
     # A user namespace cannot be made in a chroot, which the tests may be in; init is not.
     os.chroot("/proc/1/root")
+    if uid:
+        become(uid)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flags) != 0:
         raise OSError(ctypes.get_errno(), "unshare")

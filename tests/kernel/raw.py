@@ -290,6 +290,11 @@ def write_from(ksock: HasFileno, address: int, count: int) -> int:
     return _checked(_libc.write(ksock.fileno(), ctypes.c_void_p(address), ctypes.c_size_t(count)))
 
 
+def ioctl_at(ksock: HasFileno, name: str, address: int) -> int:
+    """Call the ioctl with its argument at an address of any width. Gives what it returns."""
+    return _checked(_libc.ioctl(ksock.fileno(), ctypes.c_ulong(IOCTLS[name]), ctypes.c_void_p(address)))
+
+
 def _checked(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
