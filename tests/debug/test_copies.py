@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""How often each call reads and writes user memory: nothing is read twice."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from typing import NamedTuple
+
+import pytest
+
+from tests.debug import faults
+from tests.debug.faults import Call
+from tests.debug.watch import Touched, watched
+from tests.kernel import raw
+from tests.kernel.conftest import OpenKsock
+
+NAME = faults.buffer(b"$.A")
+NAMED = struct.pack("=IQ", len(NAME), ctypes.addressof(NAME))
+ID = struct.pack("=2I", 0, 0xFFFF)
+
+
+class Expected(NamedTuple):
+    """What is given to an ioctl, and how often it may touch that, and a name that it points to."""
+
+    given: bytes
+    reads: int
+    writes: int
+    error: int = 0
+
+
+def number(value: int, reads: int, writes: int, error: int = 0) -> Expected:
+    return Expected(struct.pack("=I", value), reads, writes, error)
+
+
+IOCTLS = {
+    "BIND": Expected(bytes(4) + NAMED, 1, 0),
+    "UNBIND": Expected(bytes(4) + NAMED, 1, 0, errno.EINVAL),
+    "KSOCKID": number(0, 0, 1),
+    "REPLIER": Expected(bytes(4) + NAMED, 1, 1),
+    "NEXTMSG": number(0, 0, 1),
+    "LENLEFT": number(0, 0, 1),
+    # The address is tried before the message is sent.
+    "SEND": Expected(bytes(8), 0, 2),
+    "LASTSENT": Expected(bytes(8), 0, 1),
+    "MAXMSGS": number(50, 1, 1),
+    "NUMMSGS": number(0, 0, 1),
+    "UNREPLIEDTO": number(0, 0, 1),
+    "MSGONLYONCE": number(raw.ON, 1, 1),
+    "VERBOSE": number(raw.OFF, 1, 1),
+    # Likewise before the device is made.
+    "NEWDEVICE": number(0, 0, 2),
+    "REPORTREPLIERBINDS": number(raw.OFF, 1, 1),
+    "MAXMSGSIZE": number(1 << 20, 1, 0),
+    "LOSTMSGS": Expected(bytes(8), 0, 1),
+    "REPORTLOST": number(raw.ON, 1, 1),
+    "RESOLVE": Expected(bytes(4) + NAMED, 1, 1),
+    "ABANDON": Expected(ID, 1, 0, errno.ENOENT),
+    "PEERINFO": Expected(struct.pack("=4I", 0xFFFF, 0, 0, 0), 1, 0, errno.ESRCH),
+}
+"""All of them but those without an argument."""
+
+
+@pytest.mark.abi("every ioctl")
+@pytest.mark.parametrize("which", IOCTLS)
+def test_ioctls(ksock: OpenKsock, which: str) -> None:
+    one = ksock()
+    os.write(one.fileno(), raw.message(b"$.A"))
+    expected = IOCTLS[which]
+    argument = faults.buffer(expected.given)
+    call = faults.ioctl(one, which, argument)
+    attempt, touched = watched(call, ctypes.addressof(argument))
+    assert (attempt.error, touched) == (expected.error, Touched(expected.reads, expected.writes))
+
+
+def test_all_ioctls_are_among_them() -> None:
+    assert {*IOCTLS, "RESET", "DISCARD"} == set(raw.IOCTLS)
+
+
+@pytest.mark.abi("PEERINFO")
+def test_peerinfo_of_somebody(ksock: OpenKsock) -> None:
+    one = ksock()
+    argument = faults.buffer(struct.pack("=4I", one.ksock_id(), 0, 0, 0))
+    _, touched = watched(faults.ioctl(one, "PEERINFO", argument), ctypes.addressof(argument))
+    assert touched == Touched(1, 1)
+
+
+@pytest.mark.abi("BIND", "UNBIND", "REPLIER", "RESOLVE")
+@pytest.mark.parametrize("which", ["BIND", "UNBIND", "REPLIER", "RESOLVE"])
+def test_names(ksock: OpenKsock, which: str) -> None:
+    one = ksock()
+    one.bind("$.A")
+    for position in range(len(NAME)):
+        call = faults.ioctl(one, which, faults.buffer(IOCTLS[which].given))
+        attempt, touched = watched(call, ctypes.addressof(NAME) + position)
+        assert (attempt.error, touched) == (0, Touched(1, 0))
+        if which == "UNBIND":
+            one.bind("$.A")
+
+
+@pytest.mark.rule(13, 30)
+@pytest.mark.parametrize("position", [0, 1, 4, 28, 32, 36, 39, 40, 43, 44, 2000, 4096, 9000, -4, -1])
+def test_messages(ksock: OpenKsock, position: int) -> None:
+    one = ksock()
+    one.bind("$.A")
+    packet = raw.message(b"$.A", bytes(10_000))
+    content = faults.buffer(packet)
+    where = ctypes.addressof(content) + position % len(packet)
+    attempt, touched = watched(Call(faults.WRITE, one.fileno(), content, len(packet)), where)
+    assert (attempt.result, touched) == (len(packet), Touched(1, 0))
+    one.send()
+    one.next_msg()
+    attempt, touched = watched(Call(faults.READ, one.fileno(), content, len(packet)), where)
+    assert (attempt.result, touched) == (len(packet), Touched(0, 1))
