@@ -4,6 +4,9 @@
 KERNEL ?=
 LINT_KERNELS ?= 6.1 6.12
 MODULE_ARGS ?=
+TIME ?= 60
+SEED ?= 1
+WORKERS ?= 4
 PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -29,6 +32,8 @@ VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
 # On a debug kernel: all that is about the module, and what such a kernel is needed for.
 DEBUG_TESTS := $(filter-out tests/docs/%,$(VM_TESTS)) $(wildcard tests/debug)
 TESTS := $(VM_TESTS)
+# Where there are programs in C for the tests to run.
+PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # How many series of operations the model and the module do side by side.
 EXAMPLES := 100
 
@@ -42,7 +47,8 @@ results := build/test
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel matrix lint docs vm install uninstall clean packages
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz matrix lint docs \
+	vm install uninstall clean packages
 
 help:
 	@cat <<'END'
@@ -52,6 +58,7 @@ help:
 	make test-vm    run only those that need the virtual machine
 	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
 	make matrix     the same on each kernel of KERNELS, and the table of it in the docs
+	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -62,6 +69,7 @@ help:
 	Variables:
 	KERNEL=         6.12, 6.1-rt, arm64, armhf, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
 	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
+	TIME=, SEED=, WORKERS=   of make fuzz: seconds, what random numbers grow from, processes
 	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
 	END
 
@@ -100,8 +108,7 @@ test-vm: module
 	echo 'Tests in the virtual machine'
 	mkdir -p $(results)
 	$(for_processor)
-	$(MAKE) -s -C tests/kernel/c
-	$(MAKE) -s -C docs/examples
+	for directory in $(PROGRAMS); do $(MAKE) -s -C $$directory; done
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
 	$(vm) --results $(results) --timeout $(limit) \
@@ -118,6 +125,25 @@ test-debug:
 matrix:
 	@$(venv)
 	"$$python" -m tests.vm.matrix $(KERNELS)
+
+# Half of the time for programs of each size. What is left of a failure is in build/fuzz/64 and 32.
+fuzz: KERNEL := $(or $(KERNEL),debug)
+fuzz: module
+	@$(venv)
+	$(MAKE) -s -C tests/fuzz
+	rm -rf build/fuzz
+	mkdir -p build/fuzz/64 build/fuzz/32
+	status=0
+	$(vm) --results build/fuzz --timeout $$(($(TIME) + 900)) -c 'for bits in 64 32; do
+		tests/fuzz/bin/kbus-fuzz$$bits --seed $(SEED) --workers $(WORKERS) --seconds $$(($(TIME) / 2)) \
+			--results "$$RESULTS/$$bits" || exit; done' || status=$$?
+	bits=64
+	if [[ -e build/fuzz/32/worker00-0.ops ]]; then bits=32; fi
+	if ((status)); then
+		echo "Seed $(SEED) has found something. For a smaller case of what ran last:"
+		echo "$$python -m tests.fuzz.minimise --kernel $(KERNEL) --bits $$bits --output case.ops build/fuzz/$$bits/*.ops"
+	fi
+	exit $$status
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)
@@ -163,5 +189,4 @@ clean:
 	find kernel \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' \
 		-o -name modules.order \) -delete
 	find python tests docs -name __pycache__ -exec rm -rf {} +
-	$(MAKE) -s -C tests/kernel/c clean
-	$(MAKE) -s -C docs/examples clean
+	for directory in $(PROGRAMS); do $(MAKE) -s -C $$directory clean; done
