@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Arch:
-    """A processor. The defaults are those of the machine that the tests are started on."""
+    """A processor. The defaults are right for the one that the tests are started on."""
 
     debian: str
     """Debian's name of the architecture; the last part of KERNEL=, except for the first one."""
@@ -16,8 +16,11 @@ class Arch:
     """How the names of Debian's kernel packages end."""
     machine: str
     """What virtme-run calls it, and QEMU."""
-    compilers: dict[str, str] = field(default_factory=dict)
-    """Variables for the makefiles of kernels and of tests: CC64 and CC32 build programs of either width."""
+    compilers: dict[str, str]
+    """Variables for the makefiles of kernels and of tests: CC64 and CC32 build programs of either width.
+
+    gcc's -m32 would do for the latter, but it cannot be installed beside compilers for other processors.
+    """
     packages: tuple[str, ...] = ()
     """What cross-building and emulation need."""
     virtio: str = "pci"
@@ -26,7 +29,7 @@ class Arch:
     """More options for QEMU."""
 
 
-AMD64 = Arch("amd64", "amd64", "x86_64")
+AMD64 = Arch("amd64", "amd64", "x86_64", {"CC64": "gcc", "CC32": "i686-linux-gnu-gcc"})
 
 FOREIGN = {
     "arm64": Arch(

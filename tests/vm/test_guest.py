@@ -10,8 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from .__main__ import FAILED, REPO
+from .arch import split
 from .process import TIMED_OUT
 
+KERNEL = os.environ.get("KERNEL", "")
+PROCESSOR = split(KERNEL)[1]
 INSIDE = """
 echo begun
 echo trouble >&2
@@ -39,9 +42,8 @@ int main(void)
 
 def command(inside: str, *options: str) -> list[str]:
     """The command line that runs a shell command in a guest that has the module."""
-    kernel = os.environ.get("KERNEL", "")
     module = str(REPO / "kernel" / "kbus.ko")
-    return [sys.executable, "-m", "tests.vm", "--kernel", kernel, "--module", module, *options, "-c", inside]
+    return [sys.executable, "-m", "tests.vm", "--kernel", KERNEL, "--module", module, *options, "-c", inside]
 
 
 def run(inside: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +63,7 @@ def processes_that_name(path: Path) -> list[bytes]:
 def test_guest_has_what_it_should_and_its_status_and_output_come_out(tmp_path: Path) -> None:
     source = tmp_path / "program.c"
     source.write_text(PROGRAM)
-    subprocess.run(["gcc", "-m32", "-static", "-o", tmp_path / "program32", source], check=True)
+    subprocess.run([PROCESSOR.compilers["CC32"], "-static", "-o", tmp_path / "program32", source], check=True)
     options = ["--module-args", "num_kbus_devices=2", "--results", str(tmp_path)]
     with subprocess.Popen(
         command(INSIDE, *options), cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
