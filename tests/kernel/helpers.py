@@ -21,7 +21,7 @@ from tests.kernel import raw
 PROC = Path("/proc/kbus")
 IOCTL, POLL = {"x86_64": (16, 7), "aarch64": (29, 73), "armv7l": (54, 168)}[os.uname().machine]
 """Numbers of system calls."""
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a condition that has not come true is a failure; emulated machines are slow."""
 
 

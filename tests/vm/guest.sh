@@ -9,6 +9,8 @@ share=/run/kbus
 # shellcheck source=/dev/null
 . "$share/job"
 
+uname -r >"$share/release"
+
 # mount_9p TAG WHERE CACHE
 mount_9p() {
 	mkdir -p "$2"

@@ -49,7 +49,7 @@ class Row:
     kernel: str
     """As KERNEL= names it."""
     release: str
-    """From the kernel log; empty if it has not come up."""
+    """As the guest said; empty if it has not come up."""
     arch: str
     tests: str
     seconds: str
@@ -62,16 +62,14 @@ class Row:
 
 def evaluate(kernel: str, results: Path, status: int, date: str, commit: str) -> Row:
     """What is in the directory that a run on `kernel` has left; `status` is what make returned."""
-    report, log = results / "vm.xml", results / "kernel.log"
-    text = log.read_text(errors="replace").replace("\r", "") if log.is_file() else ""
-    release = re.search(r"Linux version (\S+)", text)
-    problems = dmesg.problems(text)
+    report, log, release = results / "vm.xml", results / "kernel.log", results / "release"
+    problems = dmesg.problems(log.read_text(errors="replace").replace("\r", "")) if log.is_file() else []
     passed, failed, skipped, seconds = summary.count(report)
     if not log.is_file():
         verdict = "could not be built"
     elif problems:
         verdict = re.sub(r"^\[[^]]*\] ", "", problems[0].splitlines()[0])
-    elif not release:
+    elif not release.is_file():
         verdict = "did not boot"
     elif not report.is_file():
         verdict = "ended before the tests did"
@@ -81,7 +79,7 @@ def evaluate(kernel: str, results: Path, status: int, date: str, commit: str) ->
         verdict = GOOD
     return Row(
         kernel,
-        release[1] if release else "",
+        release.read_text().strip() if release.is_file() else "",
         split(kernel)[1].debian,
         summary.words(passed, failed, skipped) if report.is_file() else "none",
         f"{seconds:.0f}" if report.is_file() else "",

@@ -9,7 +9,7 @@ import pytest
 
 from . import matrix
 
-LOG = "[    0.000000] Linux version 6.12.1-arm64 (gcc) #1 SMP\r\n"
+LOG = "[   13.205385] 9pnet: Limiting 'msize' to 512000\r\n"
 WARNING = "[   12.345678] WARNING: CPU: 0 PID: 1 at queue.c:31 kbus_queue_push+0x4f/0x60 [kbus]\n"
 REPORT = (
     '<testsuites><testsuite tests="7" failures="{failed}" errors="0" skipped="0" time="61.7"/></testsuites>'
@@ -22,28 +22,30 @@ def row(kernel: str, verdict: str = matrix.GOOD) -> matrix.Row:
 
 
 @pytest.mark.parametrize(
-    ("log", "failed", "status", "release", "tests", "verdict"),
+    ("release", "log", "failed", "status", "tests", "verdict"),
     [
-        (LOG, 0, 0, "6.12.1-arm64", "7 passed, 0 failed", matrix.GOOD),
-        (LOG, 2, 2, "6.12.1-arm64", "5 passed, 2 failed", matrix.GOOD),
-        (LOG, 0, 2, "6.12.1-arm64", "7 passed, 0 failed", "clean, but the run failed"),
-        (LOG + WARNING, 0, 2, "6.12.1-arm64", "7 passed, 0 failed", WARNING[15:-1]),
-        (LOG, None, 2, "6.12.1-arm64", "none", "ended before the tests did"),
-        ("", None, 2, "", "none", "did not boot"),
-        (None, None, 2, "", "none", "could not be built"),
+        ("6.12.1", LOG, 0, 0, "7 passed, 0 failed", matrix.GOOD),
+        ("6.12.1", LOG, 2, 2, "5 passed, 2 failed", matrix.GOOD),
+        ("6.12.1", LOG, 0, 2, "7 passed, 0 failed", "clean, but the run failed"),
+        ("6.12.1", LOG + WARNING, 0, 2, "7 passed, 0 failed", WARNING[15:-1]),
+        ("6.12.1", LOG, None, 2, "none", "ended before the tests did"),
+        ("", "", None, 2, "none", "did not boot"),
+        ("", None, None, 2, "none", "could not be built"),
     ],
 )
 def test_line_says_what_came_of_a_run(
     tmp_path: Path,
+    release: str,
     log: str | None,
     failed: int | None,
     status: int,
-    release: str,
     tests: str,
     verdict: str,
 ) -> None:
     if log is not None:
         tmp_path.joinpath("kernel.log").write_text(log)
+    if release:
+        tmp_path.joinpath("release").write_text(f"{release}\n")
     if failed is not None:
         tmp_path.joinpath("vm.xml").write_text(REPORT.format(failed=failed))
     found = matrix.evaluate("6.12-arm64", tmp_path, status, "2020-02-02", "abc")
