@@ -22,7 +22,7 @@ import pytest
 from kbus import Ksock, reply_to
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import bindings, ksock_stats, take
+from tests.kernel.helpers import bindings, ksock_stats, take, wait_until
 
 ROUNDS = 500
 
@@ -38,13 +38,15 @@ class SharedMemory:
     @contextmanager
     def changing(self, *contents: bytes) -> Iterator[None]:
         """In the block, the memory begins with each of the contents in turn, all of the same length."""
+        end = len(contents[0])
+        self._map[:end] = contents[0]
         pid = os.fork()
         if pid == 0:
-            end = len(contents[0])
             while True:
                 for content in contents:
                     self._map[:end] = content
         try:
+            wait_until(lambda: self._map[:end] != contents[0], "the memory changes")
             yield
         finally:
             os.kill(pid, signal.SIGKILL)
