@@ -90,11 +90,13 @@ def evaluate(kernel: str, results: Path, status: int, date: str, commit: str) ->
 
 
 def merge(table: str, rows: list[Row]) -> str:
-    """The text of the table with these rows in it, each in its kernel's place; other rows stay."""
+    """The text of the table with these rows in it; other rows stay, and what has never run says so."""
     old = [line.removeprefix(_INDENT) for line in table.splitlines() if line.startswith(_INDENT + '"')]
-    merged = {values[0]: values for values in csv.reader(old)}
-    merged.update({row.kernel: list(astuple(row)) for row in rows})
     order = [STOCK, *OTHERS]
+    known = [Row(name, "", split(name)[1].debian, "not run", "", "", "", "") for name in order]
+    merged = {row.kernel: list(astuple(row)) for row in known}
+    merged.update({values[0]: values for values in csv.reader(old)})
+    merged.update({row.kernel: list(astuple(row)) for row in rows})
     names = sorted(merged, key=lambda name: order.index(name) if name in order else len(order))
     lines = io.StringIO()
     csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(merged[name] for name in names)
