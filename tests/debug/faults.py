@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""System calls in which the n-th allocation or user copy fails, for n from 1 until none is left to fail.
+"""System calls in which allocations and user copies fail, until none is left to fail.
 
-The kernel counts with /proc/thread-self/fail-nth whatever the task may fail in: slab and page allocations,
-copy_from_user() and copy_to_user(), but not get_user() and put_user(). See
-Documentation/fault-injection/fault-injection.rst in its source.
+First one thing fails, the 1st, 2nd, n-th: the kernel counts with /proc/thread-self/fail-nth whatever the task
+may fail in, which is slab and page allocations, copy_from_user() and copy_to_user(), but not get_user() and
+put_user(). Then the memory is used up after so many bytes: every slab allocation from there on fails. See
+Documentation/fault-injection/fault-injection.rst in the source of the kernel.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ DEBUGFS = Path("/sys/kernel/debug")
 LIBRARY = Path(__file__).parent / "c" / "bin" / "faults.so"
 MOST = 10_000
 """No call has as many points of failure."""
+STEP = 64
+"""Bytes by which the memory that is left grows from call to call."""
 
 READ, WRITE, CLOSE, POLL, IOCTL, VFORK, INIT_MODULE, EPOLL_CTL, OPENAT = 0, 1, 3, 7, 16, 58, 175, 233, 257
 """Numbers of system calls on x86-64, for which the debug kernels are built."""
@@ -36,9 +39,13 @@ class Count(NamedTuple):
     """What was tried of one operation."""
 
     faults: int
-    """How many calls had an allocation or a copy fail in them."""
+    """How many calls had one allocation or copy fail in them."""
     refused: int
     """How many of them failed; the others did without what they could not get."""
+    starved: int
+    """How many calls ran out of memory."""
+    starved_refused: int
+    """How many of them failed."""
 
 
 counts: dict[str, Count] = {}
@@ -79,19 +86,28 @@ class Call:
 
     def run(self, nth: int = 0) -> Attempt:
         """Make the call with the `nth` fault injected, none for 0."""
-        outcome = _Outcome()
-        # The file is that of the thread which opens it, and opening it may not be counted.
-        with _fail_nth() as fd:
-            if _library().faults_call(fd, nth, ctypes.byref(self._call), ctypes.byref(outcome)) != 0:
-                raise OSError(ctypes.get_errno(), "fail-nth")
+        outcome = self._make("fail-nth", nth)
         return Attempt(outcome.result, outcome.error, nth != 0 and outcome.left == 0)
+
+    def starve(self, nth: int) -> Attempt:
+        """Make the call with memory for `nth` - 1 times STEP bytes, and none beyond."""
+        (DEBUGFS / "failslab" / "space").write_text(str((nth - 1) * STEP))
+        (DEBUGFS / "failslab" / "times").write_text(str(MOST))
+        outcome = self._make("make-it-fail", 1)
+        times = int((DEBUGFS / "failslab" / "times").read_text())
+        return Attempt(outcome.result, outcome.error, times < MOST)
 
     def count(self) -> int:
         """Make the call with nothing injected; how many points of failure it passed."""
+        return MOST - int(self._make("fail-nth", MOST).left)
+
+    def _make(self, switch: str, value: int) -> _Outcome:
+        """Make the call with this switch of the thread set to `value`, and to 0 after it."""
         outcome = _Outcome()
-        with _fail_nth() as fd:
-            _library().faults_call(fd, MOST, ctypes.byref(self._call), ctypes.byref(outcome))
-        return MOST - int(outcome.left)
+        with _opened(switch) as fd:
+            if _library().faults_call(fd, value, ctypes.byref(self._call), ctypes.byref(outcome)) != 0:
+                raise OSError(ctypes.get_errno(), switch)
+        return outcome
 
 
 def ioctl(ksock: raw.HasFileno, name: str, argument: Union[int, Buffer] = 0) -> Call:
@@ -128,36 +144,58 @@ def each(
     refused: Collection[int] = (errno.ENOMEM, errno.EFAULT),
     despite: Collection[int] = (),
     first: int = 1,
+    starve: bool = True,
 ) -> None:
-    """Make a call fail at its 1st, 2nd, n-th point until it gets through without; the result is in `counts`.
+    """Make a call fail at its 1st, 2nd, n-th point until it gets through, and likewise for want of memory.
 
     `prepare` gives the call, each time anew. With an errno of `refused` it must leave everything as it was.
     All other calls, which end well or with an errno of `despite`, must have done their work: `done` is to see
-    that, and to undo it. `first` is the n to begin with.
+    that, and to undo it. `first` is the n to begin with. The numbers are added to `counts`.
     """
-    faults = failures = 0
-    for nth in itertools.count(first):
-        assert nth < MOST, "it never succeeds"
-        call = prepare()
-        before = state() if refused else ""
-        attempt = call.run(nth)
-        faults += attempt.injected
-        failures += attempt.error != 0
-        if attempt.error in refused:
-            assert attempt.injected, f"{what} fails by itself: {errno.errorcode[attempt.error]}"
-            assert state() == before, f"{what} leaves traces of its failure at {nth}"
-            continue
-        assert attempt.error in (0, *despite), f"{what}: {errno.errorcode[attempt.error]} at {nth}"
-        done(attempt)
-        if not attempt.injected:
-            assert attempt.error == 0
-            break
-    counts[what] = Count(faults, failures)
+    judge = _Judge(what, prepare, done, refused, despite)
+    faults, failures = judge.all(Call.run, first)
+    starved = judge.all(Call.starve, 1) if starve else (0, 0)
+    counts[what] = Count(faults, failures, *starved)
+
+
+class _Judge(NamedTuple):
+    """The arguments of `each`."""
+
+    what: str
+    prepare: Callable[[], Call]
+    done: Done
+    refused: Collection[int]
+    despite: Collection[int]
+
+    def all(self, run: Callable[[Call, int], Attempt], first: int) -> tuple[int, int]:
+        """Try one n after the other; how many calls had a fault in them, and how many of these failed."""
+        faults = failures = 0
+        for nth in itertools.count(first):
+            assert nth < MOST, f"{self.what} never succeeds"
+            attempt = self._one(run, nth)
+            faults += attempt.injected
+            failures += attempt.error != 0
+            if not attempt.injected:
+                break
+        return faults, failures
+
+    def _one(self, run: Callable[[Call, int], Attempt], nth: int) -> Attempt:
+        call = self.prepare()
+        before = state() if self.refused else ""
+        attempt = run(call, nth)
+        where = f"{self.what}, {run.__name__} {nth}: {errno.errorcode.get(attempt.error, 'no error')}"
+        assert attempt.injected or attempt.error == 0, f"{where}, with nothing injected"
+        if attempt.error in self.refused:
+            assert state() == before, where
+        else:
+            assert attempt.error in (0, *self.despite), where
+            self.done(attempt)
+        return attempt
 
 
 def exit_now(nth: int) -> None:
     """End this process, which has been forked, with the `nth` fault injected into that."""
-    with _fail_nth() as fd:
+    with _opened("fail-nth") as fd:
         _library().faults_exit(fd, nth)
 
 
@@ -167,8 +205,9 @@ def was_injected(pid: int) -> bool:
 
 
 @contextmanager
-def _fail_nth() -> Iterator[int]:
-    fd = os.open("/proc/thread-self/fail-nth", os.O_RDWR | os.O_CLOEXEC)
+def _opened(switch: str) -> Iterator[int]:
+    """A file of this thread in /proc, which is opened before anything is counted."""
+    fd = os.open(f"/proc/thread-self/{switch}", os.O_RDWR | os.O_CLOEXEC)
     try:
         yield fd
     finally:
@@ -194,17 +233,17 @@ def configure() -> None:
         (DEBUGFS / fault / "ignore-gfp-wait").write_text("N")
     (DEBUGFS / "fail_page_alloc" / "ignore-gfp-highmem").write_text("N")
     (DEBUGFS / "fail_page_alloc" / "min-order").write_text("0")
+    # What has no fail-nth set fails if it has make-it-fail set, and `space` is used up.
+    (DEBUGFS / "failslab" / "task-filter").write_text("Y")
+    (DEBUGFS / "failslab" / "probability").write_text("100")
 
 
 def table() -> str:
     """`counts` as an rst table."""
     total = Count(*(sum(column) for column in zip(*counts.values())))
-    rows = [("operation", "faults", "refused", "went on")]
-    rows += [
-        (what, str(count.faults), str(count.refused), str(count.faults - count.refused))
-        for what, count in (*counts.items(), ("all together", total))
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    rows = [["operation", "one fault", "refused", "no memory", "refused"]]
+    rows += [[what, *map(str, count)] for what, count in (*counts.items(), ("all together", total))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rule = " ".join("=" * width for width in widths)
     lines = [" ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     return "\n".join([".. SPDX-License-Identifier: MIT", "", rule, lines[0], rule, *lines[1:], rule, ""])

@@ -92,7 +92,7 @@ def test_exit_of_a_replier(scene: Scene) -> None:
         faults_met += met
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         scene.ended()
-    faults.counts["exit, replier that owes answers, with events"] = Count(faults_met, 0)
+    faults.counts["exit, replier that owes answers, with events"] = Count(faults_met, 0, 0, 0)
 
 
 def exiting(nth: int, ksock: Ksock) -> int:

@@ -151,7 +151,7 @@ def test_fork(ksock: OpenKsock) -> None:
         # Neither a fork that failed, nor a child that has gone, closes what the parent has open.
         assert ksock_stats(one)["owed"] == 1
 
-    faults.each("vfork", lambda: Call(faults.VFORK), done, refused=[errno.ENOMEM, errno.EAGAIN])
+    faults.each("vfork", lambda: Call(faults.VFORK), done, refused=[errno.ENOMEM, errno.EAGAIN], starve=False)
 
 
 @pytest.mark.rule(35)

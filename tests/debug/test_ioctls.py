@@ -201,4 +201,4 @@ def test_newdevice() -> None:
             assert there.ksock_id() == 1
 
     with module.reloaded(), Ksock() as one:
-        faults.each("NEWDEVICE", prepare, done)
+        faults.each("NEWDEVICE", prepare, done, starve=False)

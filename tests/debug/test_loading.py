@@ -53,7 +53,13 @@ def test_load(image: bytes) -> None:
 
     try:
         faults.each(
-            "insmod", prepare, done, refused=[], despite=[errno.ENOMEM, errno.EFAULT], first=before_init + 1
+            "insmod",
+            prepare,
+            done,
+            refused=[],
+            despite=[errno.ENOMEM, errno.EFAULT],
+            first=before_init + 1,
+            starve=False,
         )
     finally:
         if module.is_loaded():

@@ -19,11 +19,13 @@ from tests.kernel.helpers import PATIENCE, ksock_stats, wait_until
 
 NOBODY = 65534
 CLONE_NEWNS = 0x00020000
-PR_SET_DUMPABLE = 4
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 
 Result = TypeVar("Result")
+
+_PR_SET_DUMPABLE = 4
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def become(uid: int) -> None:
@@ -40,12 +42,11 @@ def unshare(flags: int, uid: int = 0) -> None:
     """
     # A user namespace cannot be made in a chroot, which the tests may be in; init is not.
     os.chroot("/proc/1/root")
-    libc = ctypes.CDLL(None, use_errno=True)
     if uid:
         become(uid)
-        # Who has changed its user may not write to its own files in /proc until it can be dumped again.
-        libc.prctl(PR_SET_DUMPABLE, 1)
-    if libc.unshare(flags) != 0:
+        # Else root owns what is in /proc/self.
+        _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    if _libc.unshare(flags) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
 
 

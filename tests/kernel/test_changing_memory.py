@@ -47,7 +47,7 @@ class SharedMemory:
                 for content in contents:
                     self._map[:end] = content
         try:
-            wait_until(lambda: self._map[:end] != contents[0], "the memory changes")
+            wait_until(lambda: self._map[:end] == contents[-1], "the memory changes")
             yield
         finally:
             os.kill(pid, signal.SIGKILL)
