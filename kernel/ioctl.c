@@ -146,7 +146,8 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 
 	kbus_msg_put(old);
 	kbus_item_free(item);
-	if (item && more)
+	/* Even with nothing popped: there may have been no memory for a report. */
+	if (more)
 		kbus_ksock_made_room(ks);
 	return item ? 1 : 0;
 }
