@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Whose the device nodes are: the parameter device_mode and the udev rule that `make install` puts in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel import module
+
+RULE = Path(__file__).parents[2] / "kernel" / "90-kbus.rules"
+INSTALLED = Path("/run/udev/rules.d") / RULE.name
+GROUPS = Path("/etc/group")
+GROUP = 4242
+
+
+@pytest.fixture
+def rule(tmp_path: Path) -> Iterator[None]:
+    """The rule is in force, and there is a group kbus."""
+    groups = tmp_path / "group"
+    groups.write_text(f"{GROUPS.read_text()}kbus:x:{GROUP}:\n")
+    subprocess.run(["mount", "--bind", groups, GROUPS], check=True)
+    INSTALLED.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(RULE, INSTALLED)
+    yield
+    INSTALLED.unlink()
+    subprocess.run(["umount", GROUPS], check=True)
+
+
+def node() -> tuple[str, int, int]:
+    """Mode, user and group of the first device."""
+    status = os.stat("/dev/kbus0")
+    return oct(stat.S_IMODE(status.st_mode)), status.st_uid, status.st_gid
+
+
+@pytest.mark.rule(33)
+@pytest.mark.parametrize("mode", ["0660", "0640", "0666"])
+def test_the_rule_gives_the_node_to_the_group(rule: None, mode: str) -> None:
+    with module.reloaded(device_mode=mode):
+        assert node() == (oct(int(mode, 8)), 0, 0)
+        # Like udevd, it sets mode and owner as the rules say.
+        subprocess.run(
+            ["udevadm", "test", "--action=add", "/sys/class/kbus/kbus0"], check=True, capture_output=True
+        )
+        assert node() == (oct(int(mode, 8)), 0, GROUP)
