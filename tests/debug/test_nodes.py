@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Whose the device nodes are: the parameter device_mode and the udev rule that `make install` puts in place."""
+"""Whose the device nodes are: the parameter device_mode, and the udev rule that `make install` puts in place.
+
+It is here because the virtual machines for other processors have no udev.
+"""
 
 from __future__ import annotations
 
