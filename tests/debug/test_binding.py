@@ -106,7 +106,7 @@ def test_unbind_with_events_and_unread_requests(ksock: OpenKsock, watcher: Ksock
         statuses.extend(seen[6:])
         rounds.append(6)
         # A copy for which there was no memory counts as missed.
-        assert set(statuses) == {UNBOUND}
+        assert set(statuses) <= {UNBOUND}
         assert len(statuses) + ksock_stats(watcher)["lost"] == sum(rounds)
 
     statuses: list[str] = []

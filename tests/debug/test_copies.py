@@ -67,11 +67,16 @@ IOCTLS = {
 @pytest.mark.parametrize("which", IOCTLS)
 def test_ioctls(ksock: OpenKsock, which: str) -> None:
     one = ksock()
-    os.write(one.fileno(), raw.message(b"$.A"))
     expected = IOCTLS[which]
     argument = faults.buffer(expected.given)
-    call = faults.ioctl(one, which, argument)
-    attempt, touched = watched(call, ctypes.addressof(argument))
+
+    def prepare() -> Call:
+        one.discard()
+        os.write(one.fileno(), raw.message(b"$.A"))
+        faults.store(argument, expected.given)
+        return faults.ioctl(one, which, argument)
+
+    attempt, touched = watched(prepare, ctypes.addressof(argument))
     assert (attempt.error, touched) == (expected.error, Touched(expected.reads, expected.writes))
 
 
@@ -83,7 +88,7 @@ def test_all_ioctls_are_among_them() -> None:
 def test_peerinfo_of_somebody(ksock: OpenKsock) -> None:
     one = ksock()
     argument = faults.buffer(struct.pack("=4I", one.ksock_id(), 0, 0, 0))
-    _, touched = watched(faults.ioctl(one, "PEERINFO", argument), ctypes.addressof(argument))
+    _, touched = watched(lambda: faults.ioctl(one, "PEERINFO", argument), ctypes.addressof(argument))
     assert touched == Touched(1, 1)
 
 
@@ -91,13 +96,15 @@ def test_peerinfo_of_somebody(ksock: OpenKsock) -> None:
 @pytest.mark.parametrize("which", ["BIND", "UNBIND", "REPLIER", "RESOLVE"])
 def test_names(ksock: OpenKsock, which: str) -> None:
     one = ksock()
-    one.bind("$.A")
+    argument = faults.buffer(IOCTLS[which].given)
+
+    def prepare() -> Call:
+        one.bind("$.A")
+        return faults.ioctl(one, which, argument)
+
     for position in range(len(NAME)):
-        call = faults.ioctl(one, which, faults.buffer(IOCTLS[which].given))
-        attempt, touched = watched(call, ctypes.addressof(NAME) + position)
+        attempt, touched = watched(prepare, ctypes.addressof(NAME) + position)
         assert (attempt.error, touched) == (0, Touched(1, 0))
-        if which == "UNBIND":
-            one.bind("$.A")
 
 
 @pytest.mark.rule(13, 30)
@@ -108,9 +115,19 @@ def test_messages(ksock: OpenKsock, position: int) -> None:
     packet = raw.message(b"$.A", bytes(10_000))
     content = faults.buffer(packet)
     where = ctypes.addressof(content) + position % len(packet)
-    attempt, touched = watched(Call(faults.WRITE, one.fileno(), content, len(packet)), where)
+
+    def write() -> Call:
+        one.discard()
+        return Call(faults.WRITE, one.fileno(), content, len(packet))
+
+    attempt, touched = watched(write, where)
     assert (attempt.result, touched) == (len(packet), Touched(1, 0))
-    one.send()
-    one.next_msg()
-    attempt, touched = watched(Call(faults.READ, one.fileno(), content, len(packet)), where)
+
+    def read() -> Call:
+        one.discard()
+        raw.send(one, packet)
+        one.next_msg()
+        return Call(faults.READ, one.fileno(), content, len(packet))
+
+    attempt, touched = watched(read, where)
     assert (attempt.result, touched) == (len(packet), Touched(0, 1))

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.debug.faults import Attempt, Call
@@ -40,17 +41,23 @@ def _breakpoint(address: int, kind: int) -> int:
     return int(fd)
 
 
-def watched(call: Call, address: int) -> tuple[Attempt, Touched]:
-    """Make the call; how it ended, and how often the kernel touched the byte in it."""
-    fds = [_breakpoint(address, kind) for kind in (_READING_AND_WRITING, _WRITING)]
-    try:
-        for fd in fds:
+def watched(prepare: Callable[[], Call], address: int) -> tuple[Attempt, Touched]:
+    """Make the call twice; how it ended, both times, and how often the kernel touched the byte in it.
+
+    `prepare` gives the call, each time anew. There is one breakpoint at a time, because QEMU reports only one of
+    two that an access meets.
+    """
+    attempts, counts = [], []
+    for kind in (_READING_AND_WRITING, _WRITING):
+        call = prepare()
+        fd = _breakpoint(address, kind)
+        try:
             fcntl.ioctl(fd, _ENABLE, 0)
-        attempt = call.run()
-        for fd in fds:
+            attempts.append(call.run())
             fcntl.ioctl(fd, _DISABLE, 0)
-        both, writes = (int.from_bytes(os.read(fd, 8), "little") for fd in fds)
-    finally:
-        for fd in fds:
+            counts.append(int.from_bytes(os.read(fd, 8), "little"))
+        finally:
             os.close(fd)
-    return attempt, Touched(both - writes, writes)
+    assert attempts[0] == attempts[1]
+    both, writes = counts
+    return attempts[0], Touched(both - writes, writes)
