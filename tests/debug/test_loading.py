@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.debug.faults import Attempt, Call
 from tests.kernel import module
 from tests.kernel.helpers import device_stats
 from tests.kernel.test_module import nodes, traces
+from tests.vm import dmesg
 
 pytestmark = pytest.mark.rule(38)
 
@@ -32,7 +35,40 @@ def init_module(image: bytes, parameters: bytes) -> Call:
     return Call(faults.INIT_MODULE, faults.buffer(image), len(image), faults.buffer(parameters + b"\0"))
 
 
-def test_load(image: bytes) -> None:
+CONSOLE = Path("/proc/sys/kernel/printk")
+EXPECTED = "kmem_cache_create_usercopy(kbus_item) failed"
+"""With this the kernel shows a call trace, for whoever made the call."""
+
+
+@pytest.fixture
+def log() -> Iterator[Callable[[], None]]:
+    """Looks for what is wrong in the log since it was last called. Nothing of it gets to the console."""
+    before = CONSOLE.read_text()
+    CONSOLE.write_text("1")
+    with open("/dev/kmsg", "rb", buffering=0) as kmsg:
+        os.set_blocking(kmsg.fileno(), False)
+        os.lseek(kmsg.fileno(), 0, os.SEEK_END)
+
+        def look() -> None:
+            lines = [record.split(";", 1)[1] for record in records(kmsg.fileno())]
+            wrong = [line for line in lines if dmesg.WRONG.search(line)]
+            # One trace for each, and nothing else.
+            assert [line.strip() for line in wrong] == ["Call Trace:"] * "\n".join(lines).count(EXPECTED)
+
+        yield look
+    CONSOLE.write_text(before)
+
+
+def records(kmsg: int) -> Iterator[str]:
+    """The records of the kernel log that have not been read."""
+    while True:
+        try:
+            yield os.read(kmsg, 8192).decode()
+        except BlockingIOError:
+            return
+
+
+def test_load(image: bytes, log: Callable[[], None]) -> None:
     module.unload()
     # What comes before init is the kernel's own work, and warns when it fails.
     before_init = init_module(image, b"num_kbus_devices=0").count()
@@ -45,22 +81,16 @@ def test_load(image: bytes) -> None:
         return load
 
     def done(attempt: Attempt) -> None:
+        log()
         if attempt.error:
             assert traces() == []
         else:
             assert nodes() == ["kbus0", "kbus1"]
             assert device_stats(1)["ksocks"] == 0
 
+    errors = [errno.ENOMEM, errno.EFAULT, errno.EINVAL]
     try:
-        faults.each(
-            "insmod",
-            prepare,
-            done,
-            refused=[],
-            despite=[errno.ENOMEM, errno.EFAULT],
-            first=before_init + 1,
-            starve=False,
-        )
+        faults.each("insmod", prepare, done, refused=[], despite=errors, first=before_init + 1, starve=False)
     finally:
         if module.is_loaded():
             module.unload()
