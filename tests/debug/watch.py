@@ -44,8 +44,8 @@ def _breakpoint(address: int, kind: int) -> int:
 def watched(prepare: Callable[[], Call], address: int) -> tuple[Attempt, Touched]:
     """Make the call twice; how it ended, both times, and how often the kernel touched the byte in it.
 
-    `prepare` gives the call, each time anew. There is one breakpoint at a time, because QEMU reports only one of
-    two that an access meets.
+    `prepare` gives the call, each time anew. There is one breakpoint at a time, because QEMU reports only one
+    of two that an access meets.
     """
     attempts, counts = [], []
     for kind in (_READING_AND_WRITING, _WRITING):
