@@ -13,6 +13,8 @@ import mmap
 import os
 import struct
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 START_GUARD = 0x7375626B
@@ -260,8 +262,18 @@ class EdgeOfMemory:
         del self._page
         self._map.close()
 
-    def _protect(self, protection: int) -> None:
-        assert _libc.mprotect(ctypes.c_void_p(self._edge), mmap.PAGESIZE, protection) == 0
+    def _protect(self, protection: int, pages_before: int = 0) -> None:
+        page = self._edge - pages_before * mmap.PAGESIZE
+        assert _libc.mprotect(ctypes.c_void_p(page), mmap.PAGESIZE, protection) == 0
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """In the block, the memory cannot be written."""
+        self._protect(mmap.PROT_READ, pages_before=1)
+        try:
+            yield
+        finally:
+            self._protect(mmap.PROT_READ | mmap.PROT_WRITE, pages_before=1)
 
     def before_end(self, count: int) -> int:
         """The address `count` bytes before the end."""

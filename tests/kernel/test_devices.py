@@ -267,14 +267,3 @@ def test_unknown_ioctls_are_enotty(ksock: OpenKsock, request_number: int) -> Non
     one = ksock()
     with refused(errno.ENOTTY):
         fcntl.ioctl(one.fileno(), request_number, bytearray(64))
-
-
-@pytest.mark.abi("every ioctl")
-@pytest.mark.parametrize(
-    "name", [name for name in raw.IOCTLS if name not in ("RESET", "DISCARD", "SEND", "NEWDEVICE")]
-)
-def test_a_bad_address_is_efault(ksock: OpenKsock, name: str) -> None:
-    one = ksock()
-    one.bind("$.A")
-    with refused(errno.EFAULT):
-        raw.command(one, name, 1)
