@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.debug import faults
+from tests.debug import faults, leaks
 from tests.debug.faults import Attempt, Call
 from tests.kernel import module
 from tests.kernel.helpers import device_stats
@@ -73,7 +73,7 @@ def test_load(image: bytes, log: Callable[[], None]) -> None:
     module.unload()
     # What comes before init is the kernel's own work, and warns when it fails.
     before_init = init_module(image, b"num_kbus_devices=0").count()
-    load = init_module(image, b"num_kbus_devices=2")
+    load = init_module(image, b"num_kbus_devices=1")
 
     def prepare() -> Call:
         if module.is_loaded():
@@ -86,12 +86,16 @@ def test_load(image: bytes, log: Callable[[], None]) -> None:
         if attempt.error:
             assert traces() == []
         else:
-            assert nodes() == ["kbus0", "kbus1"]
-            assert device_stats(1)["ksocks"] == 0
+            assert nodes() == ["kbus0"]
+            assert device_stats()["ksocks"] == 0
 
     errors = [errno.ENOMEM, errno.EFAULT]
     try:
-        faults.each("insmod", prepare, done, refused=[], despite=errors, first=before_init + 1, starve=False)
+        # When a cache or a class cannot be shown in sysfs, Linux 6.1 forgets its name.
+        with leaks.only_from("sysfs_slab_add", "__class_register"):
+            faults.each(
+                "insmod", prepare, done, refused=[], despite=errors, first=before_init + 1, starve=False
+            )
     finally:
         if module.is_loaded():
             module.unload()
