@@ -30,7 +30,7 @@
 #define ARGS_MAX	6	/* of an operation */
 #define DEVICES		3	/* that are hammered */
 #define ERRNOS		134	/* 0 stands for success */
-#define BUFFER		((1 << 20) + (64 << 10))	/* bytes: the longest message and some more */
+#define BUFFER		((1 << 20) + (64 << 10))	/* bytes: a longest message and more */
 
 /* ---- random.c ---- */
 
@@ -194,7 +194,8 @@ struct task {
 	unsigned int at;		/* index of the operation that is run */
 	bool is_child;			/* after fork */
 	unsigned char *buffer;		/* BUFFER bytes */
-	timer_t alarm;
+	timer_t alarm;			/* may be 0 */
+	bool has_alarm;
 	struct memory memory;
 	struct cover cover;
 };
@@ -279,43 +280,7 @@ extern struct options options;
 extern struct shared *shared;
 
 void *share(size_t size);
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* ---- the operations ---- */
-
-long op_open(struct task *task, const uint32_t *arg);
-long op_close(struct task *task, const uint32_t *arg);
-long op_dup(struct task *task, const uint32_t *arg);
-long op_nonblock(struct task *task, const uint32_t *arg);
-long op_pass(struct task *task, const uint32_t *arg);
-long op_fork(struct task *task, const uint32_t *arg);
-long op_kick(struct task *task, const uint32_t *arg);
-long op_area(struct task *task, const uint32_t *arg);
-long op_limit(struct task *task, const uint32_t *arg);
-long op_proc(struct task *task, const uint32_t *arg);
-long op_odd(struct task *task, const uint32_t *arg);
-long op_poll(struct task *task, const uint32_t *arg);
-
-long op_bind(struct task *task, const uint32_t *arg);
-long op_unbind(struct task *task, const uint32_t *arg);
-long op_crowd(struct task *task, const uint32_t *arg);
-long op_replier(struct task *task, const uint32_t *arg);
-long op_resolve(struct task *task, const uint32_t *arg);
-long op_abandon(struct task *task, const uint32_t *arg);
-long op_get(struct task *task, const uint32_t *arg);
-long op_switch(struct task *task, const uint32_t *arg);
-long op_maxmsgs(struct task *task, const uint32_t *arg);
-long op_maxmsgsize(struct task *task, const uint32_t *arg);
-long op_peerinfo(struct task *task, const uint32_t *arg);
-long op_newdevice(struct task *task, const uint32_t *arg);
-long op_ioctl(struct task *task, const uint32_t *arg);
-
-long op_message(struct task *task, const uint32_t *arg);
-long op_send(struct task *task, const uint32_t *arg);
-long op_discard(struct task *task, const uint32_t *arg);
-
-long op_next(struct task *task, const uint32_t *arg);
-long op_read(struct task *task, const uint32_t *arg);
-long op_take(struct task *task, const uint32_t *arg);
+__attribute__((format(printf, 1, 2)))
+void say(const char *format, ...);
 
 #endif /* _KBUS_FUZZ_H */

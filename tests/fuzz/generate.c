@@ -105,8 +105,8 @@ uint32_t arg_random(struct random *random, enum arg_kind kind)
 		return PICK(random, 0, 1, 2, 3, 4, 7, 16, 39, 40, 41, 56, 100, 1000, 2047, 4096,
 			    5000, 65536);
 	case ARG_VALUE:
-		return PICK(random, 0, 1, 1, 1, 2, 2, 3, 4, 5, 10, 99, 100, 101, 200, 1000, 4096, 30000,
-			    1 << 20, 16 << 20, (16 << 20) + 1, UINT32_MAX);
+		return PICK(random, 0, 1, 1, 1, 2, 2, 3, 4, 5, 10, 99, 100, 101, 200,
+			    1000, 4096, 30000, 1 << 20, 16 << 20, (16 << 20) + 1, UINT32_MAX);
 	case ARG_COMMAND:
 		return command_random(random);
 	case ARG_THREAD:

@@ -28,7 +28,9 @@ static void serve(uintptr_t address)
 	for (i = 0; i < range_count; i++) {
 		uintptr_t offset = (address - ranges[i].area) & ~(uintptr_t)(PAGE - 1);
 		struct uffdio_copy copy = {
-			.dst = ranges[i].area + offset, .src = ranges[i].source + offset, .len = PAGE,
+			.dst = ranges[i].area + offset,
+			.src = ranges[i].source + offset,
+			.len = PAGE,
 		};
 
 		if (address < ranges[i].area || offset >= ranges[i].len)

@@ -50,13 +50,13 @@ void say(const char *format, ...)
 	dprintf(2, "fuzz: %s", line);
 }
 
-static uint64_t number(const char *text, uint64_t least, uint64_t most)
+static uint64_t to_number(const char *text, uint64_t least, uint64_t most)
 {
 	char *end;
 	uint64_t value = strtoull(text, &end, 0);
 
 	if (end == text || *end || value < least || value > most)
-		errx(2, "%s is not a number from %llu to %llu", text, (unsigned long long)least,
+		errx(2, "%s: not a number from %llu to %llu", text, (unsigned long long)least,
 		     (unsigned long long)most);
 	return value;
 }
@@ -82,22 +82,22 @@ static bool parse(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (option) {
 		case 's':
-			options.seed = number(optarg, 0, UINT64_MAX);
+			options.seed = to_number(optarg, 0, UINT64_MAX);
 			break;
 		case 'w':
-			options.workers = number(optarg, 1, WORKERS_MAX);
+			options.workers = to_number(optarg, 1, WORKERS_MAX);
 			break;
 		case 't':
-			options.seconds = number(optarg, 1, 1000000);
+			options.seconds = to_number(optarg, 1, 1000000);
 			break;
 		case 'o':
-			options.operations = number(optarg, 1, UINT64_MAX);
+			options.operations = to_number(optarg, 1, UINT64_MAX);
 			break;
 		case 'd':
 			options.results = optarg;
 			break;
 		case 'n':
-			options.repeat = number(optarg, 1, 1000000);
+			options.repeat = to_number(optarg, 1, 1000000);
 			break;
 		case 'u':
 			options.steered = false;
@@ -113,8 +113,10 @@ static bool parse(int argc, char **argv)
 			exit(2);
 		}
 	}
-	if (replay != (optind < argc))
-		errx(2, replay ? "--replay: which files?" : "%s: is it to be replayed?", argv[optind]);
+	if (replay && optind == argc)
+		errx(2, "--replay: which files?");
+	if (!replay && optind < argc)
+		errx(2, "%s: is it to be replayed?", argv[optind]);
 	return replay;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python3 -m tests.fuzz.minimise FILE...`: remove what a failure does without, by running the rest in the VM.
+"""`python3 -m tests.fuzz.minimise FILE...`: remove what a failure does without, in the VM.
 
 The files are those that `kbus-fuzz --results` leaves, of the workers of one run. A run in the virtual machine
 fails when its status is not 0: a complaint in the kernel log, a dead guest, an invariant that does not hold.

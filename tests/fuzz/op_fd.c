@@ -6,7 +6,7 @@
 
 #include "ops.h"
 
-struct slot *task_slot(struct task *task, uint32_t which)
+static struct slot *slot_at(struct task *task, uint32_t which)
 {
 	return &task->worker->slots[which % SLOTS];
 }
@@ -28,23 +28,40 @@ void slot_put(struct slot *slot, int fd)
 		close(before);
 }
 
-long op_open(struct task *task, const uint32_t *arg)
+static long slot_open(struct slot *slot, uint32_t device, int flags)
 {
-	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
 	char path[32];
 	int fd;
 
-	snprintf(path, sizeof(path), "/dev/kbus%u", arg[1] % DEVICES);
-	fd = open(path, modes[arg[2] % 3] | (arg[2] / 3 % 2 ? O_NONBLOCK : 0) | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/dev/kbus%u", device % DEVICES);
+	fd = open(path, flags | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	slot_put(task_slot(task, arg[0]), fd);
+	slot_put(slot, fd);
 	return 0;
+}
+
+/* If nothing is in the slot, a KSock of the first device comes there, if it can be opened. */
+struct slot *task_slot(struct task *task, uint32_t which)
+{
+	struct slot *slot = slot_at(task, which);
+
+	if (slot->fd < 0)
+		slot_open(slot, 0, O_RDWR);
+	return slot;
+}
+
+long op_open(struct task *task, const uint32_t *arg)
+{
+	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
+
+	return slot_open(slot_at(task, arg[0]), arg[1],
+			 modes[arg[2] % 3] | (arg[2] / 3 % 2 ? O_NONBLOCK : 0));
 }
 
 long op_close(struct task *task, const uint32_t *arg)
 {
-	slot_put(task_slot(task, arg[0]), -1);
+	slot_put(slot_at(task, arg[0]), -1);
 	return 0;
 }
 
@@ -55,7 +72,7 @@ long op_dup(struct task *task, const uint32_t *arg)
 
 	if (fd < 0)
 		return -errno;
-	slot_put(task_slot(task, arg[1]), fd);
+	slot_put(slot_at(task, arg[1]), fd);
 	return 0;
 }
 
@@ -115,7 +132,7 @@ static long receive(int socket, struct slot *slot)
 long op_pass(struct task *task, const uint32_t *arg)
 {
 	int *sockets = task->worker->sockets;
-	struct slot *from = task_slot(task, arg[0]), *to = task_slot(task, arg[1]);
+	struct slot *from = task_slot(task, arg[0]), *to = slot_at(task, arg[1]);
 	long got;
 
 	if (arg[2] % 4 == 3)

@@ -71,8 +71,8 @@ long op_peerinfo(struct task *task, const uint32_t *arg)
 
 	if (arg[1] % 4 == 3)
 		info.ksock_id += arg[1] / 4 - 2;
-	return ioctl_placed(task, slot_fd(task_slot(task, arg[0])), KBUS_IOC_PEERINFO, arg[2], &info,
-			    sizeof(info));
+	return ioctl_placed(task, slot_fd(task_slot(task, arg[0])), KBUS_IOC_PEERINFO, arg[2],
+			    &info, sizeof(info));
 }
 
 /* Devices are for ever, so that only a few are made. */

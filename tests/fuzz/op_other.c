@@ -102,7 +102,8 @@ long op_odd(struct task *task, const uint32_t *arg)
 
 long op_proc(struct task *task, const uint32_t *arg)
 {
-	int fd = open(arg[0] % 2 ? "/proc/kbus/stats" : "/proc/kbus/bindings", O_RDONLY | O_CLOEXEC);
+	const char *path = arg[0] % 2 ? "/proc/kbus/stats" : "/proc/kbus/bindings";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t piece = 1 + arg[1] % BUFFER;
 	unsigned int pieces = 8;
 	long got = 1;

@@ -3,19 +3,21 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "ops.h"
 
 /* The child does some of the next operations, which the parent does too. */
-static void __attribute__((noreturn)) child(struct task *task, unsigned int count, bool stay)
+static _Noreturn void child(struct task *task, unsigned int count, bool stay)
 {
 	const struct program *program = &task->worker->program;
 	unsigned int i;
 
 	task->is_child = true;
 	task->memory.late = NULL;
-	task->alarm = NULL;
+	task->has_alarm = false;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* Else it may sleep until it is killed. */
 	if (task->worker->threads == 1)
 		task_make_alarm(task);

@@ -103,8 +103,8 @@ long op_message(struct task *task, const uint32_t *arg)
 
 	if (got < 0 || !(how & HOW_SEND))
 		return got;
-	return send(task, slot, MEMORY_PLAIN,
-		    type == TYPE_REQUEST || type == TYPE_REQUEST_TO || type == TYPE_REQUEST_FOREIGN);
+	return send(task, slot, MEMORY_PLAIN, type == TYPE_REQUEST ||
+		    type == TYPE_REQUEST_TO || type == TYPE_REQUEST_FOREIGN);
 }
 
 long op_send(struct task *task, const uint32_t *arg)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
+#include "ops.h"
 
 const struct op_type op_types[] = {
 	{ "open", op_open, 6, { ARG_SLOT, ARG_DEVICE, ARG_MODE } },

@@ -19,8 +19,8 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 message 0 1 3 2 0 128", "0 take 1 0",
 	}, {	/* Requests that find their replier by wildcards, with listeners */
 		"0 bind 0 7 1 0 0", "0 bind 2 6 1 0 0", "0 bind 3 9 0 0 0",
-		"0 message 1 2 1 0 0 128", "0 message 1 4 1 0 0 128", "0 take 0 0", "0 take 2 0",
-		"0 message 0 3 11 0 0 128", "0 take 3 15", "0 take 1 15",
+		"0 message 1 2 1 0 0 128", "0 message 1 4 1 0 0 128", "0 take 0 0",
+		"0 take 2 0", "0 message 0 3 11 0 0 128", "0 take 3 15", "0 take 1 15",
 	}, {	/* statuses for one Request that was read and one that was not */
 		"0 bind 3 12 0 0 0", "0 bind 0 1 1 0 0", "0 message 1 1 1 0 0 128",
 		"0 message 1 1 9 0 0 128", "0 take 0 0", "0 close 0", "0 take 1 15",
@@ -33,25 +33,26 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 message 0 1 3 0 0 128", "0 take 0 0", "0 close 2", "0 message 0 1 3 0 0 128",
 	}, {	/* a sender waits for room that a reader makes */
 		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
-		"1 message 1 0 16 0 0 128", "2 message 2 0 16 0 0 128", "0 take 0 0", "0 take 0 0",
-		"0 take 0 0",
+		"1 message 1 0 16 0 0 128", "2 message 2 0 16 0 0 128", "0 take 0 0",
+		"0 take 0 0", "0 take 0 0",
 	}, {	/* a Request waits for a replier who goes, and one comes who is better */
 		"0 maxmsgs 0 1 0", "0 bind 0 9 1 0 0", "0 message 1 1 1 0 0 128",
 		"1 message 1 1 17 0 0 128", "2 message 3 1 17 0 0 128", "0 bind 2 1 1 0 0",
 		"0 close 0", "0 take 2 15",
 	}, {	/* room by a higher limit, an unbind, DISCARD, and MSGONLYONCE */
-		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0", "1 message 1 0 16 0 0 128",
-		"2 message 2 0 16 0 0 128", "0 maxmsgs 0 2 0", "0 unbind 0 0 0 0 0",
-		"0 switch 0 0 1 0", "2 discard 1", "0 maxmsgs 0 10 0",
+		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0",
+		"1 message 1 0 16 0 0 128", "2 message 2 0 16 0 0 128", "0 maxmsgs 0 2 0",
+		"0 unbind 0 0 0 0 0", "0 switch 0 0 1 0", "2 discard 1", "0 maxmsgs 0 10 0",
 	}, {	/* EAGAIN, and SEND again */
-		"0 nonblock 1 1", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
-		"0 message 1 0 16 0 0 128", "0 message 1 0 0 0 0 128", "0 poll 1 1 4",
-		"0 take 0 0", "0 poll 1 1 4", "0 send 1 0",
+		"0 nonblock 1 1", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
+		"0 message 1 0 0 0 0 128", "0 message 1 0 16 0 0 128",
+		"0 message 1 0 0 0 0 128", "0 poll 1 1 4", "0 take 0 0", "0 poll 1 1 4",
+		"0 send 1 0",
 	}, {	/* a waiter in front of others does not come back */
 		"0 nonblock 1 1", "0 nonblock 2 1", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
-		"0 message 3 0 0 0 0 128", "0 message 1 0 16 0 0 128", "0 message 2 0 16 0 0 128",
-		"1 message 3 0 16 0 0 128", "2 take 0 0", "0 send 2 0", "0 take 0 0", "0 close 1",
-		"0 take 0 0",
+		"0 message 3 0 0 0 0 128", "0 message 1 0 16 0 0 128",
+		"0 message 2 0 16 0 0 128", "1 message 3 0 16 0 0 128", "2 take 0 0",
+		"0 send 2 0", "0 take 0 0", "0 close 1", "0 take 0 0",
 	}, {	/* binds are told of, to one who is full */
 		"0 switch 0 2 1 0", "0 bind 3 10 0 0 0", "0 maxmsgs 3 2 0", "0 bind 0 4 1 0 0",
 		"0 bind 0 1 1 0 0", "0 bind 0 2 1 0 0", "0 unbind 0 1 1 0 0", "0 close 0",
@@ -59,24 +60,25 @@ static const char * const recipes[][RECIPE_OPS] = {
 	}, {	/* more unbinds by a close than can be told of */
 		"0 switch 3 2 0 0", "0 crowd 0 270 1", "0 crowd 1 270 1", "0 bind 3 10 0 0 0",
 		"0 bind 3 10 0 0 0", "0 bind 3 10 0 0 0", "0 maxmsgs 3 1 0", "0 switch 3 2 1 0",
-		"0 close 0", "0 close 1", "0 switch 3 2 0 0", "0 take 3 15", "0 read 3 65536 0 0",
-		"0 close 3",
+		"0 close 0", "0 close 1", "0 switch 3 2 0 0", "0 take 3 15",
+		"0 read 3 65536 0 0", "0 close 3",
 	}, {	/* messages are lost, and it is told */
-		"0 switch 0 1 1 0", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
-		"0 message 1 0 0 0 0 128", "0 message 1 0 8 0 0 128", "0 take 0 0", "0 take 0 0",
-		"0 get 0 6 0",
+		"0 switch 0 1 1 0", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
+		"0 message 1 0 0 0 0 128", "0 message 1 0 0 0 0 128", "0 message 1 0 8 0 0 128",
+		"0 take 0 0", "0 take 0 0", "0 get 0 6 0",
 	}, {	/* one copy only, flagged and not */
 		"0 switch 0 0 1 0", "0 bind 0 1 0 0 0", "0 bind 0 1 1 0 0", "0 bind 0 6 0 0 0",
 		"0 bind 0 9 0 0 0", "0 message 1 1 1 0 0 128", "0 message 1 2 0 0 0 128",
 		"0 unbind 0 9 0 0 0", "0 take 0 15",
 	}, {	/* a long message, and two Requests with the same id */
 		"0 bind 0 1 1 0 0", "0 message 1 1 7 5000 0 129", "0 message 1 1 7 0 0 128",
-		"0 next 0 0", "0 read 0 4096 0 2", "0 get 0 2 0", "0 take 0 0", "0 abandon 1 0 0",
-		"0 message 0 1 3 1000 0 132",
+		"0 next 0 0", "0 read 0 4096 0 2", "0 get 0 2 0", "0 take 0 0",
+		"0 abandon 1 0 0", "0 message 0 1 3 1000 0 132",
 	}, {	/* the user's bytes are used up, by a message that nobody reads */
 		"0 bind 0 0 0 0 0", "0 limit 0 100", "0 message 1 0 0 3000 0 128",
-		"0 message 1 0 0 3000 0 128", "1 message 2 0 16 3000 0 128", "0 message 1 0 32 500 0 128",
-		"2 take 0 0", "0 bind 3 0 1 0 0", "2 limit 0 1000000",
+		"0 message 1 0 0 3000 0 128", "1 message 2 0 16 3000 0 128",
+		"0 message 1 0 32 500 0 128", "2 take 0 0", "0 bind 3 0 1 0 0",
+		"2 limit 0 1000000",
 	}, {	/* a child sleeps in SEND, and is killed */
 		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128", "1 fork 2 1",
 		"1 message 2 0 16 0 0 128", "0 message 3 0 16 0 0 128", "0 take 0 0",

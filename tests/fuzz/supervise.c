@@ -91,6 +91,8 @@ static void show_stacks(pid_t pid)
 	if (!directory)
 		return;
 	while ((entry = readdir(directory))) {
+		if (entry->d_name[0] == '.')
+			continue;
 		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stack", pid, entry->d_name);
 		copy_file(path);
 		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/syscall", pid, entry->d_name);
@@ -132,6 +134,7 @@ static bool anybody_hangs(void)
 		say("worker %u hangs in program %llu", workers[i].number,
 		    (unsigned long long)programs);
 		show_stacks(workers[i].pid);
+		workers[i].since = now();
 		return true;
 	}
 	return false;
@@ -163,7 +166,8 @@ bool supervise(bool until_done)
 	int status;
 	pid_t pid;
 
-	started = shown = now();
+	started = now();
+	shown = started;
 	/* One worker alone is to meet nobody. */
 	if (worker_count > 1) {
 		witness = start();
@@ -199,10 +203,10 @@ void supervise_summary(bool fine)
 
 	for (i = 0; i < WORKERS_MAX; i++)
 		programs += shared->programs[i];
-	printf("fuzz: %u bits, seed %llu, %u workers, %.0f seconds: %llu programs, %llu operations, "
-	       "corpus %u, reached %u, witnessed %llu: %s\n",
-	       8 * (unsigned int)sizeof(long), (unsigned long long)options.seed, options.workers,
-	       now() - started, (unsigned long long)programs,
-	       (unsigned long long)shared->operations, corpus_count(), cover_count(),
-	       (unsigned long long)shared->witnessed, fine ? "all well" : "FAILED");
+	printf("fuzz: %zu bits, seed %llu, %u workers, %.0f seconds: ", 8 * sizeof(long),
+	       (unsigned long long)options.seed, options.workers, now() - started);
+	printf("%llu programs, %llu operations, corpus %u, reached %u, witnessed %llu: %s\n",
+	       (unsigned long long)programs, (unsigned long long)shared->operations,
+	       corpus_count(), cover_count(), (unsigned long long)shared->witnessed,
+	       fine ? "all well" : "FAILED");
 }

@@ -51,7 +51,7 @@ def results(request: pytest.FixtureRequest) -> Path:
 def fuzz(bits: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the fuzzer to its end."""
     command = [HERE / "bin" / f"kbus-fuzz{bits}", *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def outcomes(results: Path) -> dict[str, set[str]]:

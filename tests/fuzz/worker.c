@@ -6,15 +6,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "ops.h"
 
-#define PATIENCE	5000000	/* ns that a thread sleeps in an operation before a signal wakes it */
+#define PATIENCE	5000000		/* ns that a thread sleeps before a signal wakes it */
 #define NOBODY		65534
-#define KSOCKS_AT_BEGIN	4
 
 static struct worker worker;
 
@@ -24,7 +23,7 @@ void task_alarm(struct task *task, bool on)
 	const struct timespec time = { .tv_nsec = on ? PATIENCE : 0 };
 	const struct itimerspec times = { time, time };
 
-	if (task->alarm)
+	if (task->has_alarm)
 		timer_settime(task->alarm, 0, &times, NULL);
 }
 
@@ -36,6 +35,7 @@ void task_make_alarm(struct task *task)
 	event._sigev_un._tid = task->tid;
 	if (timer_create(CLOCK_MONOTONIC, &event, &task->alarm))
 		err(2, "timer_create");
+	task->has_alarm = true;
 }
 
 void task_run_op(struct task *task, const struct op *op)
@@ -101,6 +101,7 @@ static void begin(unsigned int number, unsigned int threads)
 	worker.threads = threads;
 	worker.random.state = options.seed * WORKERS_MAX + number;
 	handle_signals();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	late_init();
 	memory_init_worker();
 	pthread_barrier_init(&worker.begin, NULL, threads);
@@ -126,16 +127,13 @@ static void begin(unsigned int number, unsigned int threads)
 		err(2, "setuid");
 }
 
-static void open_all(void)
+static void begin_program(void)
 {
-	const uint32_t blocking = 2, not_blocking = 5;
 	unsigned int i;
 
 	memset(worker.slots, 0, sizeof(worker.slots));
 	for (i = 0; i < SLOTS; i++)
 		worker.slots[i].fd = -1;
-	for (i = 0; i < KSOCKS_AT_BEGIN; i++)
-		op_open(&worker.tasks[0], (uint32_t []) { i, 0, i == 3 ? not_blocking : blocking });
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, worker.sockets))
 		err(2, "socketpair");
 }
@@ -177,7 +175,7 @@ static void settle(void)
 	}
 }
 
-static bool close_all(void)
+static bool end_program(void)
 {
 	bool fine = end_children();
 	unsigned int i;
@@ -198,11 +196,11 @@ static bool run_program(void)
 
 	for (i = 0; i < worker.threads; i++)
 		cover_reset(&worker.tasks[i].cover);
-	open_all();
+	begin_program();
 	pthread_barrier_wait(&worker.begin);
 	task_run(&worker.tasks[0]);
 	pthread_barrier_wait(&worker.end);
-	fine = close_all();
+	fine = end_program();
 	for (i = 0; i < worker.threads; i++)
 		is_new |= cover_collect(&worker.tasks[i].cover);
 	if (is_new && worker.threads > 1)
