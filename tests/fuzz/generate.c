@@ -112,7 +112,7 @@ uint32_t arg_random(struct random *random, enum arg_kind kind)
 	case ARG_THREAD:
 		return random_below(random, THREADS);
 	case ARG_MANY:
-		return PICK(random, 1, 10, 50, 270);
+		return PICK(random, 1, 10, 25, 50);
 	}
 	return 0;
 }

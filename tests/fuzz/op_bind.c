@@ -28,21 +28,23 @@ long op_unbind(struct task *task, const uint32_t *arg)
 	return bind(task, KBUS_IOC_UNBIND, arg);
 }
 
-/* Many bindings of one KSock, that nobody else makes */
+/* Many bindings of one KSock: as replier for names of its own, or as listener to binds */
 long op_crowd(struct task *task, const uint32_t *arg)
 {
 	struct slot *slot = task_slot(task, arg[0]);
-	unsigned int count = arg[1] % 300, i;
+	unsigned int count = arg[1] % 100, i;
 	long got = 0;
 
 	for (i = 0; i < count && got >= 0; i++) {
-		char name[48];
+		char name[48] = KBUS_NAME_REPLIER_BIND_EVENT;
 		struct kbus_bind_request request = {
 			.is_replier = arg[2] % 2, .name = (uintptr_t)name,
 		};
 
-		request.name_len = snprintf(name, sizeof(name), "$.a.w%ut%us%un%u",
-					    task->worker->number, task->thread, arg[0] % SLOTS, i);
+		if (request.is_replier)
+			snprintf(name, sizeof(name), "$.a.w%ut%us%un%u", task->worker->number,
+				 task->thread, arg[0] % SLOTS, i);
+		request.name_len = strlen(name);
 		got = result(ioctl(slot_fd(slot), KBUS_IOC_BIND, &request));
 	}
 	return got;

@@ -7,7 +7,6 @@
  * 128 in the last place is a whole message with SEND.
  */
 #include <err.h>
-#include <string.h>
 
 #include "fuzz.h"
 
@@ -57,11 +56,6 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 switch 0 2 1 0", "0 bind 3 10 0 0 0", "0 maxmsgs 3 2 0", "0 bind 0 4 1 0 0",
 		"0 bind 0 1 1 0 0", "0 bind 0 2 1 0 0", "0 unbind 0 1 1 0 0", "0 close 0",
 		"0 take 3 15",
-	}, {	/* more unbinds by a close than can be told of */
-		"0 switch 3 2 0 0", "0 crowd 0 270 1", "0 crowd 1 270 1", "0 bind 3 10 0 0 0",
-		"0 bind 3 10 0 0 0", "0 bind 3 10 0 0 0", "0 maxmsgs 3 1 0", "0 switch 3 2 1 0",
-		"0 close 0", "0 close 1", "0 switch 3 2 0 0", "0 take 3 15",
-		"0 read 3 65536 0 0", "0 close 3",
 	}, {	/* messages are lost, and it is told */
 		"0 switch 0 1 1 0", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
 		"0 message 1 0 0 0 0 128", "0 message 1 0 0 0 0 128", "0 message 1 0 8 0 0 128",
@@ -74,14 +68,6 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 bind 0 1 1 0 0", "0 message 1 1 7 5000 0 129", "0 message 1 1 7 0 0 128",
 		"0 next 0 0", "0 read 0 4096 0 2", "0 get 0 2 0", "0 take 0 0",
 		"0 abandon 1 0 0", "0 message 0 1 3 1000 0 132",
-	}, {	/* the user's bytes are used up, by a message that nobody reads */
-		"0 bind 0 0 0 0 0", "0 limit 0 100", "0 message 1 0 0 3000 0 128",
-		"0 message 1 0 0 3000 0 128", "1 message 2 0 16 3000 0 128",
-		"0 message 1 0 32 500 0 128", "2 take 0 0", "0 bind 3 0 1 0 0",
-		"2 limit 0 1000000",
-	}, {	/* a child sleeps in SEND, and is killed */
-		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128", "1 fork 2 1",
-		"1 message 2 0 16 0 0 128", "0 message 3 0 16 0 0 128", "0 take 0 0",
 	}, {	/* all of a sender's slots are set aside */
 		"0 bind 0 1 1 0 0", "0 maxmsgs 1 2 0", "0 message 1 1 1 0 0 128",
 		"0 message 1 1 1 0 0 128", "0 message 1 1 1 0 0 128", "0 take 0 0",
@@ -92,10 +78,34 @@ static const char * const recipes[][RECIPE_OPS] = {
 	},
 };
 
+/* Those that cost much, or disturb others */
+static const char * const rare_recipes[][RECIPE_OPS] = {
+	{	/* more unbinds by a close than can be told of */
+		"0 switch 3 2 0 0", "0 crowd 0 25 1", "0 crowd 1 25 1", "0 crowd 3 25 0",
+		"0 bind 2 11 0 0 0", "0 maxmsgs 3 1 0", "0 switch 3 2 1 0", "0 close 0",
+		"0 close 1", "0 switch 3 2 0 0", "0 take 3 15", "0 read 3 65536 0 0",
+		"0 close 3",
+	}, {	/* the user's bytes are used up, by a message that nobody reads */
+		"0 bind 0 0 0 0 0", "0 message 1 0 0 3000 0 128", "1 message 2 0 16 3000 0 0",
+		"1 limit 0 100", "1 send 2 0", "0 message 1 0 32 500 0 128", "2 take 0 0",
+		"0 bind 3 0 1 0 0", "2 limit 0 1000000",
+	}, {	/* other limits are reached */
+		"0 limit 4 5", "0 open 5 0 2", "0 open 6 1 1", "0 limit 4 1000", "0 limit 3 2",
+		"0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0", "0 bind 0 0 1 0 0", "0 limit 3 1000",
+		"0 limit 1 2", "0 message 1 0 0 300 0 128", "0 message 1 0 0 300 0 128",
+		"0 limit 1 1000000",
+	}, {	/* a child sleeps in SEND, and is killed */
+		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128", "1 fork 2 1",
+		"1 message 2 0 16 0 0 128", "0 message 3 0 16 0 0 128", "0 take 0 0",
+	},
+};
+
 /* Add one to a program, with other KSocks and threads each time. */
 void recipe_add(struct random *random, struct program *program)
 {
-	const char * const *recipe = recipes[random_below(random, ARRAY_SIZE(recipes))];
+	const char * const *recipe = random_chance(random, 97) ?
+		recipes[random_below(random, ARRAY_SIZE(recipes))] :
+		rare_recipes[random_below(random, ARRAY_SIZE(rare_recipes))];
 	uint32_t slots = random_below(random, 4), threads = random_below(random, THREADS);
 	unsigned int i, j;
 
