@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`python3 -m tests.fuzz.reached MODULE FILE...`: which places in the module's code no run has reached.
 
-MODULE is a kbus.ko that KCOV instruments, the FILEs are what kbus-fuzz wrote for it as `reached.txt`. A place is
-the return address of a call of __sanitizer_cov_trace_pc, which the compiler puts into each basic block.
+MODULE is a kbus.ko that KCOV instruments, the FILEs are what kbus-fuzz wrote for it as `reached.txt`. A place
+is the return address of a call of __sanitizer_cov_trace_pc, which the compiler puts into each basic block.
 """
 
 from __future__ import annotations
