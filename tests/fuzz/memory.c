@@ -19,7 +19,7 @@
 #define PAGE		4096
 #define SHIFTING	((unsigned char *)0x70000000)
 
-#ifdef __x86_64__
+#if __SIZEOF_POINTER__ == 8
 #define KERNEL_ADDRESS	((void *)0xffff888000000000)
 #else
 #define KERNEL_ADDRESS	((void *)0xfffff000)
