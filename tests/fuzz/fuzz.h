@@ -229,8 +229,7 @@ void slot_put(struct slot *slot, int fd);
 
 void log_open(unsigned int worker, unsigned int threads);
 void log_program(const struct program *program, uint64_t number);
-void log_cover(void);
-void log_results(void);
+void log_end(bool fine);
 
 /* ---- replay.c ---- */
 

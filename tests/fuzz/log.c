@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ops.h"
+#include "supervise.h"
 
 #define FILES		2
 #define FILE_SIZE	(128 << 10)
@@ -74,26 +75,11 @@ static FILE *open_for(const char *name)
 	return file;
 }
 
-void log_cover(void)
-{
-	FILE *file;
-
-	if (!options.results)
-		return;
-	file = open_for("reached.txt");
-	cover_print(file);
-	fclose(file);
-}
-
 /* How often which operation ended how */
-void log_results(void)
+static void print_results(FILE *file)
 {
 	unsigned int i, j;
-	FILE *file;
 
-	if (!options.results)
-		return;
-	file = open_for("results.txt");
 	for (i = 0; i < op_type_count; i++) {
 		fputs(op_types[i].name, file);
 		for (j = 0; j < ERRNOS; j++) {
@@ -103,5 +89,22 @@ void log_results(void)
 		}
 		fputs("\n", file);
 	}
+}
+
+/* What has come of it all */
+void log_end(bool fine)
+{
+	FILE *file;
+
+	if (!options.results)
+		return;
+	file = open_for("reached.txt");
+	cover_print(file);
+	fclose(file);
+	file = open_for("results.txt");
+	print_results(file);
+	fclose(file);
+	file = open_for("summary.txt");
+	supervise_summary(file, fine);
 	fclose(file);
 }

@@ -190,8 +190,7 @@ int main(int argc, char **argv)
 	fine = supervise(replay);
 	restore_devices();
 	fine = check_nothing_left() && fine;
-	log_cover();
-	log_results();
-	supervise_summary(fine);
+	log_end(fine);
+	supervise_summary(stdout, fine);
 	return fine ? 0 : 1;
 }

@@ -28,8 +28,9 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 take 0 0", "0 unbind 0 1 1 0 0", "0 message 0 1 3 0 0 128", "0 take 1 15",
 	}, {	/* the sender abandons, or closes */
 		"0 bind 0 1 1 0 0", "0 message 1 1 1 0 0 128", "0 message 1 1 1 0 0 128",
-		"0 message 2 1 1 0 0 128", "0 abandon 1 0 0", "0 take 0 0", "0 take 0 0",
-		"0 message 0 1 3 0 0 128", "0 take 0 0", "0 close 2", "0 message 0 1 3 0 0 128",
+		"0 message 2 1 1 0 0 128", "0 message 2 1 1 0 0 128", "0 abandon 1 0 0",
+		"0 take 0 0", "0 take 0 0", "0 message 0 1 3 0 0 128", "0 take 0 0",
+		"0 close 2", "0 message 0 1 3 0 0 128", "0 take 0 0", "0 message 0 1 3 0 0 128",
 	}, {	/* a sender waits for room that a reader makes */
 		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
 		"1 message 1 0 16 0 0 128", "2 message 2 0 16 0 0 128", "0 take 0 0",
@@ -66,7 +67,7 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 unbind 0 9 0 0 0", "0 take 0 15",
 	}, {	/* a long message, and two Requests with the same id */
 		"0 bind 0 1 1 0 0", "0 message 1 1 7 5000 0 129", "0 message 1 1 7 0 0 128",
-		"0 next 0 0", "0 read 0 4096 0 2", "0 get 0 2 0", "0 take 0 0",
+		"0 next 0 0", "0 read 0 4096 0 2", "0 read 0 5000 4 2", "0 get 0 2 0", "0 take 0 0",
 		"0 abandon 1 0 0", "0 message 0 1 3 1000 0 132",
 	}, {	/* all of a sender's slots are set aside */
 		"0 bind 0 1 1 0 0", "0 maxmsgs 1 2 0", "0 message 1 1 1 0 0 128",
@@ -103,7 +104,7 @@ static const char * const rare_recipes[][RECIPE_OPS] = {
 /* Add one to a program, with other KSocks and threads each time. */
 void recipe_add(struct random *random, struct program *program)
 {
-	const char * const *recipe = random_chance(random, 97) ?
+	const char * const *recipe = random_chance(random, 90) ?
 		recipes[random_below(random, ARRAY_SIZE(recipes))] :
 		rare_recipes[random_below(random, ARRAY_SIZE(rare_recipes))];
 	uint32_t slots = random_below(random, 4), threads = random_below(random, THREADS);

@@ -196,17 +196,18 @@ bool supervise(bool until_done)
 	return fine;
 }
 
-void supervise_summary(bool fine)
+/* One line that says it all */
+void supervise_summary(FILE *file, bool fine)
 {
 	uint64_t programs = 0;
 	unsigned int i;
 
 	for (i = 0; i < WORKERS_MAX; i++)
 		programs += shared->programs[i];
-	printf("fuzz: %zu bits, seed %llu, %u workers, %.0f seconds: ", 8 * sizeof(long),
-	       (unsigned long long)options.seed, options.workers, now() - started);
-	printf("%llu programs, %llu operations, corpus %u, reached %u, witnessed %llu: %s\n",
-	       (unsigned long long)programs, (unsigned long long)shared->operations,
-	       corpus_count(), cover_count(), (unsigned long long)shared->witnessed,
-	       fine ? "all well" : "FAILED");
+	fprintf(file, "fuzz: %zu bits, seed %llu, %u workers, %.0f seconds: ", 8 * sizeof(long),
+		(unsigned long long)options.seed, options.workers, now() - started);
+	fprintf(file, "%llu programs, %llu operations, corpus %u, reached %u, witnessed %llu: %s\n",
+		(unsigned long long)programs, (unsigned long long)shared->operations,
+		corpus_count(), cover_count(), (unsigned long long)shared->witnessed,
+		fine ? "all well" : "FAILED");
 }

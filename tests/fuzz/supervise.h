@@ -7,6 +7,6 @@
 
 void supervise_start(unsigned int number, unsigned int threads, program_source next);
 bool supervise(bool until_done);
-void supervise_summary(bool fine);
+void supervise_summary(FILE *file, bool fine);
 
 #endif /* _KBUS_FUZZ_SUPERVISE_H */
