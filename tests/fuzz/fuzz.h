@@ -247,7 +247,13 @@ bool check_none_of(pid_t pid);
 void limits_save(void);
 void limits_restore(void);
 long limits_set(uint32_t which, uint32_t value);
-void limits_make_devices(void);
+long parameter_set(const char *name, const char *value);
+
+/* ---- devices.c: the devices, as they were and as they are to be ---- */
+
+void devices_prepare(void);
+void devices_restore_sizes(void);
+void devices_restore(void);
 
 /* ---- witness.c: a KSock that must get its answers whatever the others do ---- */
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "ops.h"
 
@@ -18,7 +17,8 @@ static const char * const limits[] = {
 
 static char saved[ARRAY_SIZE(limits)][24];
 
-static long set(const char *name, const char *value)
+/* Set one of the parameters, also one that is not among the limits. */
+long parameter_set(const char *name, const char *value)
 {
 	char path[96];
 	long got;
@@ -55,7 +55,7 @@ void limits_restore(void)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(limits); i++)
-		set(limits[i], saved[i]);
+		parameter_set(limits[i], saved[i]);
 }
 
 long limits_set(uint32_t which, uint32_t value)
@@ -65,39 +65,7 @@ long limits_set(uint32_t which, uint32_t value)
 	/* Bytes in steps of a small message, or nobody could do anything. */
 	which %= ARRAY_SIZE(limits);
 	snprintf(text, sizeof(text), "%u", which < 2 && value < 1 << 24 ? value * 256 : value);
-	return set(limits[which], text);
-}
-
-static void make_device(void)
-{
-	int fd = open("/dev/kbus0", O_RDWR | O_CLOEXEC);
-	__u32 number;
-
-	if (fd < 0 || ioctl(fd, KBUS_IOC_NEWDEVICE, &number))
-		err(2, "/dev/kbus0: NEWDEVICE");
-	close(fd);
-}
-
-/* Have DEVICES of them, on the last of which numbers wrap, open to all users. */
-void limits_make_devices(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < DEVICES; i++) {
-		bool wraps = i == DEVICES - 1;
-		char path[32];
-
-		snprintf(path, sizeof(path), "/dev/kbus%u", i);
-		if (access(path, F_OK)) {
-			set("first_serial", wraps ? "4294967200" : "1");
-			set("first_ksock_id", wraps ? "4294967200" : "1");
-			make_device();
-			set("first_serial", "1");
-			set("first_ksock_id", "1");
-		}
-		if (chmod(path, 0666))
-			err(2, "%s", path);
-	}
+	return parameter_set(limits[which], text);
 }
 
 long op_limit(struct task *task, const uint32_t *arg)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* The command line, and what is there before the workers begin and after they have ended. */
 #include <err.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "ops.h"
 #include "supervise.h"
@@ -136,32 +134,6 @@ static bool fuzzed_next(struct worker *worker)
 	return true;
 }
 
-/* Put back what concerns everybody. */
-static void restore_devices(void)
-{
-	static const unsigned int switches[] = { KBUS_IOC_VERBOSE, KBUS_IOC_REPORTREPLIERBINDS };
-	unsigned int i, j;
-
-	limits_restore();
-	for (i = 0; i < DEVICES; i++) {
-		__u32 size = 1 << 20;
-		char path[32];
-		int fd;
-
-		snprintf(path, sizeof(path), "/dev/kbus%u", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		for (j = 0; j < ARRAY_SIZE(switches); j++) {
-			__u32 off = KBUS_SWITCH_OFF;
-
-			if (ioctl(fd, switches[j], &off))
-				err(2, "%s", path);
-		}
-		if (ioctl(fd, KBUS_IOC_MAXMSGSIZE, &size) || fchmod(fd, 0660))
-			err(2, "%s", path);
-		close(fd);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	bool replay = parse(argc, argv), fine;
@@ -172,7 +144,7 @@ int main(int argc, char **argv)
 	for (i = optind; i < (unsigned int)argc; i++)
 		options.workers = replay_read(argv[i]);
 	limits_save();
-	limits_make_devices();
+	devices_prepare();
 	if (!cover_init() || !options.steered) {
 		say("no coverage: not steered");
 		options.steered = false;
@@ -188,7 +160,8 @@ int main(int argc, char **argv)
 			supervise_start(i, options.workers > 1 ? THREADS : 1, fuzzed_next);
 	}
 	fine = supervise(replay);
-	restore_devices();
+	limits_restore();
+	devices_restore();
 	fine = check_nothing_left() && fine;
 	log_end(fine);
 	supervise_summary(stdout, fine);

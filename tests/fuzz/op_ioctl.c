@@ -61,6 +61,7 @@ long op_maxmsgs(struct task *task, const uint32_t *arg)
 
 long op_maxmsgsize(struct task *task, const uint32_t *arg)
 {
+	task->worker->limits_changed = true;
 	return ioctl_number(task, arg[0], KBUS_IOC_MAXMSGSIZE, arg[2], arg[1]);
 }
 

@@ -163,16 +163,10 @@ static bool end_children(void)
 /* What concerns everybody is not left as it is. */
 static void settle(void)
 {
-	struct task *task = &worker.tasks[0];
-	unsigned int i;
-
 	if (!atomic_exchange(&worker.limits_changed, false))
 		return;
 	limits_restore();
-	for (i = 0; i < DEVICES; i++) {
-		op_open(task, (uint32_t []) { 0, i, 2 });
-		op_maxmsgsize(task, (uint32_t []) { 0, 1 << 20, MEMORY_PLAIN });
-	}
+	devices_restore_sizes();
 }
 
 static bool end_program(void)
