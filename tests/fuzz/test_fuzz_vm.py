@@ -24,20 +24,29 @@ BITS = {"armv7l": [32]}.get(os.uname().machine, [64, 32])
 KCOV = Path("/sys/kernel/debug/kcov")
 CORPUS = sorted((HERE / "corpus").glob("*.ops"))
 
-MUST_SUCCEED = {
-    *("open", "close", "dup", "nonblock", "pass", "fork", "kick", "area", "limit", "proc", "poll"),
-    *("bind", "unbind", "crowd", "replier", "resolve", "message", "send", "discard", "abandon"),
-    *("next", "read", "take", "get", "switch", "maxmsgs", "maxmsgsize", "peerinfo"),
-}
-"""Operations that even a short run does with success."""
-
-MUST_FAIL = {
-    "bind": {"EADDRINUSE", "EBADMSG", "EFAULT", "EINVAL", "ENAMETOOLONG"},
-    "message": {"EADDRNOTAVAIL", "EBADMSG", "EBUSY", "ECONNREFUSED", "EINVAL", "EMSGSIZE", "ENOLCK", "EPIPE"},
-    "send": {"EFAULT", "ENOMSG"},
+OUTCOMES = {
+    **{name: {"0"} for name in ("open", "close", "dup", "kick", "poll", "discard", "next", "read", "get")},
+    **{name: {"0"} for name in ("take", "switch", "maxmsgs")},
+    "bind": {"0", "EADDRINUSE", "EAGAIN", "EFAULT"},
+    "unbind": {"0", "EINVAL"},
+    "message": {
+        "0",
+        "EADDRNOTAVAIL",
+        "EALREADY",
+        "EBADMSG",
+        "EBUSY",
+        "EINTR",
+        "EINVAL",
+        "EMSGSIZE",
+        "ENOLCK",
+    },
+    "send": {"EAGAIN", "EFAULT", "ENOMSG"},
     "ioctl": {"ENOTTY"},
 }
-"""Errors that even a short run meets."""
+"""How operations end even in a short run on a slow machine, where there are some 3000 of them."""
+
+PLACES = 1200
+"""Places in the module that even such a run reaches; it was 1401 with 2865 operations, and 1505 at most."""
 
 
 @pytest.fixture
@@ -67,11 +76,15 @@ def test_a_short_run(bits: int, results: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(": all well\n")
     seen = outcomes(results)
-    assert {name for name in MUST_SUCCEED if "0" not in seen[name]} == set()
-    assert {name: errors - seen[name] for name, errors in MUST_FAIL.items() if errors - seen[name]} == {}
-    witnessed = re.search(r"witnessed (\d+):", done.stdout)
-    assert witnessed
-    assert int(witnessed[1]) > 0
+    assert {name: wanted - seen[name] for name, wanted in OUTCOMES.items() if wanted - seen[name]} == {}
+    counted = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", done.stdout)}
+    assert counted["witnessed"] > 0
+    if KCOV.exists():
+        assert counted["reached"] >= PLACES
+        # Programs that reached what none before them had.
+        assert counted["corpus"] > 10
+    else:
+        assert counted["reached"] == counted["corpus"] == 0
 
 
 @pytest.mark.parametrize("bits", BITS)

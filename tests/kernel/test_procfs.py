@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+import time
 
 import pytest
 
 from kbus import Announcement, Ksock, Request, reply_to
 from tests.kernel import raw
-from tests.kernel.conftest import NewDevice, OpenKsock
+from tests.kernel.conftest import NewDevice, OpenKsock, StartChild
 from tests.kernel.helpers import (
     PROC,
     BindingLine,
@@ -211,6 +213,28 @@ def test_ksocks_come_by_their_ids(ksock: OpenKsock) -> None:
     assert [line.key for line in stats_lines() if line.key[:2] == ("ksock", 0)] == [
         ("ksock", 0, id) for id in ids
     ]
+
+
+def test_ksocks_that_come_meanwhile_are_in_all_of_it_or_in_none(ksock: OpenKsock, child: StartChild) -> None:
+    # Going through so many takes long enough for others to be opened at the same time.
+    for _ in range(900):
+        ksock()
+    opener = child(lambda: threading.Thread(target=open_and_close_for_ever, daemon=True).start())
+    seen = set()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        device, *rows = (line for line in stats_lines() if line.key[1] == 0)
+        assert len(rows) == device.numbers["ksocks"]
+        seen.add(len(rows))
+    opener.kill()
+    assert len(seen) > 1
+
+
+def open_and_close_for_ever() -> None:
+    while True:
+        fds = [os.open("/dev/kbus0", os.O_RDONLY | os.O_CLOEXEC) for _ in range(50)]
+        for fd in fds:
+            os.close(fd)
 
 
 def test_each_line_of_stats_is_words_and_pairs(ksock: OpenKsock) -> None:
