@@ -175,9 +175,12 @@ static void kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev
 		.verbose = READ_ONCE(dev->verbose),
 	};
 	xa_for_each(&dev->ksocks, id, ks) {
-		if (!xa_is_value(ks) && ksocks--)
-			kbus_snapshot_ksock(ks, &kbus_snapshot_add(snap, dev,
-								   KBUS_ROW_KSOCK)->ksock);
+		if (xa_is_value(ks))
+			continue;
+		/* Opening one takes no lock, so that there may be more now than were counted. */
+		if (!ksocks--)
+			break;
+		kbus_snapshot_ksock(ks, &kbus_snapshot_add(snap, dev, KBUS_ROW_KSOCK)->ksock);
 	}
 }
 
