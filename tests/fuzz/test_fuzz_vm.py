@@ -69,7 +69,7 @@ def outcomes(results: Path) -> dict[str, set[str]]:
     return {name: {word.split("=")[0] for word in words} for name, *words in lines}
 
 
-@pytest.mark.axiom("answer", "owner")
+@pytest.mark.axiom("answer", "lifetime")
 @pytest.mark.parametrize("bits", BITS)
 def test_a_short_run(bits: int, results: Path) -> None:
     done = fuzz(bits, "--seed", SEED, "--seconds", SECONDS, "--results", results)
