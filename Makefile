@@ -91,7 +91,7 @@ demo: module
 	$(vm) --timeout 300 -c 'exec python3 -m tests.demo.demo'
 
 # Everything is run, whatever has failed before.
-test:
+test: module
 	@$(venv)
 	rm -rf $(results)
 	mkdir -p $(results)
