@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbus import abi
+from tests.vm.arch import AMD64
 
 UAPI = Path(__file__).parents[2] / "kernel" / "include" / "uapi"
 HEADER = (UAPI / "linux" / "kbus.h").read_text()
@@ -47,7 +48,7 @@ STRUCTS = {
 }
 
 
-@pytest.fixture(scope="module", params=["-m64", "-m32"])
+@pytest.fixture(scope="module", params=["CC64", "CC32"])
 def in_c(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What a C program says of the header: values of macros, sizes of structs, offsets of members."""
     lines = []
@@ -68,10 +69,10 @@ def in_c(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "#include <stddef.h>\n#include <stdio.h>\n#include <linux/kbus.h>\n"
         f'int main(void) {{ puts("{{");\n{body}\nputs("}}"); return 0; }}\n'
     )
-    compiler = ["gcc", request.param, "-Wall", "-Wextra", "-Werror", "-I", UAPI, "-o", program, source]
-    subprocess.run(compiler, check=True)
+    compiler = [AMD64.compilers[request.param], "-static", "-Wall", "-Wextra", "-Werror", "-I", str(UAPI)]
+    subprocess.run([*compiler, "-o", program, source], check=True)
     said = json.loads(subprocess.run([program], check=True, capture_output=True).stdout)
-    assert said["pointer"] == (8 if request.param == "-m64" else 4)
+    assert said["pointer"] == (8 if request.param == "CC64" else 4)
     return dict(said)
 
 
