@@ -32,17 +32,19 @@ class Machine:
         self._command += ["--module", "kernel/kbus.ko", "--module-args", options.module_args]
         self._command += ["--timeout", str(options.timeout)]
         self._fuzz = f"tests/fuzz/bin/kbus-fuzz{options.bits} --repeat {options.repeat}"
+        self._output: Path = options.output
         self._boots = 0
 
     def first_failing(self, cases: Sequence[Sequence[Operation]]) -> Optional[int]:
-        """The index of the first case that fails. SystemExit if they cannot be run."""
+        """The index of the first case that fails, which is kept. SystemExit if they cannot be run."""
         failed, begun = self._run(cases)
-        if not failed:
-            return None
-        if begun <= len(cases):
-            return begun - 1
-        # All went well, and the end did not: any of them may have left a leak.
-        return next((index for index, case in enumerate(cases) if self._run([case])[0]), None)
+        found = begun - 1 if failed else None
+        if found == len(cases):
+            # All went well, and the end did not: any of them may have left a leak.
+            found = next((index for index, case in enumerate(cases) if self._run([case])[0]), None)
+        if found is not None:
+            self._output.write_text(render(cases[found]))
+        return found
 
     def _run(self, cases: Sequence[Sequence[Operation]]) -> tuple[bool, int]:
         """Whether the cases, one by one, made a machine fail; and how many had begun, one more if all did."""
@@ -77,7 +79,7 @@ def main() -> int:
     """0, or 1 if the files do not make a run fail."""
     parser = argparse.ArgumentParser(prog="minimise", description="Make a case of kbus-fuzz smaller.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what kbus-fuzz wrote")
-    parser.add_argument("--output", type=Path, required=True, help="where the smaller case goes")
+    parser.add_argument("--output", type=Path, required=True, help="where the smallest case so far is")
     parser.add_argument("--kernel", default="debug")
     parser.add_argument("--module-args", default="")
     parser.add_argument("--bits", type=int, choices=[32, 64], default=64, help="which kbus-fuzz")
@@ -90,7 +92,6 @@ def main() -> int:
     except ValueError as error:
         print(f"minimise: {error}; a higher --repeat may help", file=sys.stderr)
         return 1
-    options.output.write_text(render(smaller))
     print(f"{len(operations)} operations became {len(smaller)}, in {options.output}")
     return 0
 
