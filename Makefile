@@ -130,6 +130,7 @@ matrix:
 fuzz: KERNEL := $(or $(KERNEL),debug)
 fuzz: module
 	@$(venv)
+	$(for_processor)
 	$(MAKE) -s -C tests/fuzz
 	rm -rf build/fuzz
 	mkdir -p build/fuzz/64 build/fuzz/32
