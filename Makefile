@@ -162,7 +162,7 @@ docs:
 	@tests/setup/packages.sh $(PACKAGES)
 	$(venv)
 	echo 'Building the documentation and the manual pages'
-	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -W -n -d build/doctrees docs build/docs
+	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -E -W -n -d build/doctrees docs build/docs
 	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -W -n -b man -d build/doctrees docs build/man
 
 install: module
