@@ -287,6 +287,7 @@ void kbus_requests_orphan(struct kbus_ksock *sender)
 		list_del(&req->by_sender);
 		req->sender = NULL;
 	}
+	atomic_dec(&dev->nr_ksocks);
 	/* The entry is there, so that nothing is allocated. */
 	if (sender->nr_requests)
 		xa_store(&dev->ksocks, sender->id, xa_mk_value(sender->nr_requests),

@@ -7,6 +7,7 @@
  * however many bindings there are. The hashes of all the beginnings of a name
  * come from one pass over it.
  */
+#include <linux/capability.h>
 #include <linux/jhash.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -80,6 +81,15 @@ static size_t kbus_name_word_len(const char *word, const char *end)
 	return (dot ? dot : end) - word;
 }
 
+static unsigned int kbus_name_words(const char *name, size_t len)
+{
+	unsigned int words = 0;
+
+	while (len--)
+		words += name[len] == '.';
+	return words;
+}
+
 static struct kbus_name *kbus_name_look_up(struct kbus_dev *dev,
 					   const struct kbus_name_key *key)
 {
@@ -129,6 +139,7 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 	const char *end = name + len, *word = name + 2;
 	struct kbus_name *found, *first = NULL;
 	u32 hash = dev->hash_seed;
+	unsigned int words = 0;
 
 	lockdep_assert_held(&dev->lock);
 	/* Each one found is more specific than those before it. */
@@ -138,7 +149,7 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 		static const char wildcards[] = "*%";
 		const char *wildcard;
 
-		for (wildcard = wildcards; *wildcard; wildcard++) {
+		for (wildcard = wildcards; dev->wildcards[words] && *wildcard; wildcard++) {
 			const struct kbus_name_key key = {
 				.start = name,
 				.len = word - name,
@@ -156,6 +167,7 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 		}
 		hash = kbus_name_hash_word(hash, word, word_len);
 		word += word_len + 1;
+		words++;
 	}
 
 	found = kbus_name_look_up(dev, &(struct kbus_name_key) {
@@ -203,6 +215,12 @@ static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, 
 static size_t kbus_binding_cost(const struct kbus_binding *b)
 {
 	return sizeof(*b) + sizeof(*b->name) + b->name->len;
+}
+
+/* May the binding bring messages of many names? */
+static bool kbus_binding_is_wide(const struct kbus_binding *b)
+{
+	return b->name->wildcard && !b->is_replier;
 }
 
 /**
@@ -254,24 +272,55 @@ void kbus_binding_free(struct kbus_binding *b)
 		return;
 	if (b->is_counted)
 		atomic_dec(&b->ks->user->bindings);
+	if (b->is_counted && kbus_binding_is_wide(b))
+		atomic_dec(&b->ks->user->wildcards);
 	kbus_user_uncharge(b->ks->user, kbus_binding_cost(b));
 	kbus_msg_put(b->unbind_event);
 	kbus_name_put(b->name);
 	kfree(b);
 }
 
-/* Count the binding, until it is freed, or return -ENOSPC. */
-int kbus_binding_count(struct kbus_binding *b)
+/*
+ * May this L binding be made, to @name if that is not new? All the L bindings of a
+ * user that match a message get a copy of it, while everybody else on the device
+ * waits. These are those to its name, and some of those to wildcards.
+ */
+static bool kbus_binding_is_one_too_many(const struct kbus_binding *b,
+					 const struct kbus_name *name)
+{
+	const unsigned int limit = READ_ONCE(kbus_max_name_bindings);
+	const struct kbus_user *user = b->ks->user;
+	const struct kbus_binding *other;
+	unsigned int count = 0;
+
+	if (b->name->wildcard) {
+		count = atomic_read(&user->wildcards);
+	} else if (name) {
+		list_for_each_entry(other, &name->listeners, by_name) {
+			count += other->ks->user == user;
+			if (count >= limit)
+				break;
+		}
+	}
+	return count >= limit && !capable(CAP_SYS_RESOURCE);
+}
+
+/* Count the binding, which is to @name if that is not new, or return -ENOSPC. */
+int kbus_binding_count(struct kbus_binding *b, const struct kbus_name *name)
 {
 	struct kbus_ksock *ks = b->ks;
 
 	lockdep_assert_held(&ks->dev->lock);
 	if (b->is_counted)
 		return 0;
+	if (!b->is_replier && kbus_binding_is_one_too_many(b, name))
+		return -ENOSPC;
 	if (ks->nr_bindings >= READ_ONCE(kbus_max_ksock_bindings) ||
 	    !kbus_user_count(&ks->user->bindings, READ_ONCE(kbus_max_user_bindings)))
 		return -ENOSPC;
 	b->is_counted = true;
+	if (kbus_binding_is_wide(b))
+		atomic_inc(&ks->user->wildcards);
 	return 0;
 }
 
@@ -287,6 +336,7 @@ int kbus_binding_link(struct kbus_binding *b)
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_name *name;
 
+	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
 	name = kbus_name_find(dev, b->name->name, b->name->len);
 	if (name) {
@@ -296,6 +346,8 @@ int kbus_binding_link(struct kbus_binding *b)
 	} else if (rhashtable_insert_fast(&dev->names, &b->name->by_hash,
 					  kbus_name_params)) {
 		return -ENOMEM;
+	} else if (b->name->wildcard) {
+		dev->wildcards[kbus_name_words(b->name->name, b->name->len) - 1]++;
 	}
 
 	if (b->is_replier)
@@ -314,13 +366,17 @@ void kbus_binding_unlink(struct kbus_binding *b)
 {
 	struct kbus_dev *dev = b->ks->dev;
 
+	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
 	if (b->is_replier)
 		b->name->replier = NULL;
 	else
 		list_del_init(&b->by_name);
-	if (!b->name->replier && list_empty(&b->name->listeners))
+	if (!b->name->replier && list_empty(&b->name->listeners)) {
 		rhashtable_remove_fast(&dev->names, &b->name->by_hash, kbus_name_params);
+		if (b->name->wildcard)
+			dev->wildcards[kbus_name_words(b->name->name, b->name->len) - 1]--;
+	}
 	list_del(&b->by_ksock);
 	b->ks->nr_bindings--;
 	list_del(&b->by_device);

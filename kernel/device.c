@@ -43,6 +43,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	if (!dev)
 		return NULL;
 	dev->index = index;
+	mutex_init(&dev->bind_lock);
 	mutex_init(&dev->lock);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);
 	dev->next_ksock_id = max(READ_ONCE(kbus_first_ksock_id), 1U);
@@ -132,11 +133,8 @@ void kbus_devs_wake_waits(void)
 	unsigned int i;
 
 	mutex_lock(&kbus_devs_lock);
-	for (i = 0; i < kbus_nr_devs; i++) {
-		mutex_lock(&kbus_devs[i]->lock);
+	for (i = 0; i < kbus_nr_devs; i++)
 		kbus_wait_wake_device(kbus_devs[i]);
-		mutex_unlock(&kbus_devs[i]->lock);
-	}
 	mutex_unlock(&kbus_devs_lock);
 }
 

@@ -41,10 +41,23 @@ static int kbus_event_plan(struct kbus_send *s, struct kbus_dev *dev,
 	return kbus_send_plan(s, kbus_name_match(dev, name, sizeof(name) - 1), NULL, NULL);
 }
 
+/* What it takes to bind and to unbind */
+static void kbus_event_lock(struct kbus_dev *dev)
+{
+	mutex_lock(&dev->bind_lock);
+	mutex_lock(&dev->lock);
+}
+
+static void kbus_event_unlock(struct kbus_dev *dev)
+{
+	mutex_unlock(&dev->lock);
+	mutex_unlock(&dev->bind_lock);
+}
+
 /*
  * Plan the event of a bind or unbind that has not happened yet. Return 0,
- * -EAGAIN if a listener is full, -ENOMEM, or -ENOSPC if the device's lock was
- * dropped to fill the pool, so that all must be looked at again.
+ * -EAGAIN if a listener is full, -ENOMEM, or -ENOSPC if the locks were dropped
+ * to fill the pool, so that all must be looked at again.
  */
 static int kbus_event_prepare(struct kbus_send *s, struct kbus_dev *dev,
 			      struct kbus_msg *event, struct kbus_pool *pool)
@@ -53,9 +66,9 @@ static int kbus_event_prepare(struct kbus_send *s, struct kbus_dev *dev,
 
 	if (err) {
 		kbus_send_forget(s);
-		mutex_unlock(&dev->lock);
+		kbus_event_unlock(dev);
 		kbus_pool_fill(pool, s->need);
-		mutex_lock(&dev->lock);
+		kbus_event_lock(dev);
 		return err;
 	}
 	if (s->taken < s->need)
@@ -86,7 +99,7 @@ static int kbus_bind_locked(struct kbus_binding *b, struct kbus_msg *event,
 		name = kbus_name_find(dev, b->name->name, b->name->len);
 		if (b->is_replier && name && name->replier)
 			return -EADDRINUSE;
-		err = kbus_binding_count(b);
+		err = kbus_binding_count(b, name);
 		told = b->is_replier && dev->report_binds;
 		if (!err && told)
 			err = kbus_event_prepare(&s, dev, event, pool);
@@ -131,11 +144,11 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, bool is_repli
 			goto free;
 	}
 
-	mutex_lock(&dev->lock);
+	kbus_event_lock(dev);
 	err = kbus_bind_locked(b, event, &pool);
+	kbus_event_unlock(dev);
 	if (!err && is_replier)
 		kbus_wait_wake_requests(dev);
-	mutex_unlock(&dev->lock);
 	if (!err)
 		kbus_verbose(dev, "KSock %u is bound as %s for %.*s\n", ks->id,
 			     is_replier ? "replier" : "listener", (int)len, name);
@@ -192,7 +205,7 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_rep
 	int err;
 
 	kbus_pool_init(&pool);
-	mutex_lock(&dev->lock);
+	kbus_event_lock(dev);
 	do {
 		b = kbus_binding_find(ks, name, len, is_replier);
 		err = b ? 0 : -EINVAL;
@@ -205,15 +218,15 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_rep
 		if (told)
 			kbus_event_commit(&s);
 		kbus_binding_take_unread(b, &items, &requests);
-		kbus_wait_wake_all(ks);
-		if (is_replier)
-			kbus_wait_wake_requests(dev);
 	}
-	mutex_unlock(&dev->lock);
+	kbus_event_unlock(dev);
 	kbus_pool_free(&pool);
 	if (err)
 		return err;
 
+	kbus_wait_wake_all(ks);
+	if (is_replier)
+		kbus_wait_wake_requests(dev);
 	kbus_requests_fail(dev, &requests, KBUS_NAME_REPLIER_UNBOUND);
 	kbus_items_free(&items);
 	kbus_binding_free(b);
@@ -274,7 +287,6 @@ static bool kbus_event_set_aside(struct kbus_send *s, struct kbus_msg *end)
 		}
 		/* What is in the list now is queued, what is not is missed. */
 		plan->taken -= gone;
-		plan->room = plan->taken;
 	}
 	return ended;
 }
@@ -330,47 +342,59 @@ static struct kbus_msg *kbus_events_lost_new(void)
 	return msg;
 }
 
-/* Undo the oldest binding of a KSock that closes. Return false if it has none. */
-static bool kbus_unbind_oldest(struct kbus_ksock *ks, struct kbus_pool *pool)
+/*
+ * Tell of the unbinding of a KSock's oldest binding, if that is to be told. The
+ * locks may be dropped meanwhile.
+ */
+static void kbus_event_close_oldest(struct kbus_ksock *ks, struct kbus_pool *pool)
 {
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_msg *end = NULL;
-	struct kbus_binding *b;
-	u32 need;
+	bool is_ready = false;
+	u32 need = 0;
 
-	if (READ_ONCE(dev->report_binds))
-		end = kbus_events_lost_new();
-	mutex_lock(&dev->lock);
 	for (;;) {
-		b = list_empty(&ks->bindings) ? NULL :
-			list_last_entry(&ks->bindings, struct kbus_binding, by_ksock);
-		if (!b || !b->is_replier || !dev->report_binds ||
-		    !kbus_event_close(b, pool, end, &need))
+		struct kbus_binding *b = list_last_entry(&ks->bindings, struct kbus_binding,
+							 by_ksock);
+
+		if (!b->is_replier || !dev->report_binds ||
+		    (is_ready && !kbus_event_close(b, pool, end, &need)))
 			break;
-		mutex_unlock(&dev->lock);
+		kbus_event_unlock(dev);
+		if (!is_ready)
+			end = kbus_events_lost_new();
+		is_ready = true;
 		kbus_pool_fill(pool, need);
-		mutex_lock(&dev->lock);
+		kbus_event_lock(dev);
 	}
-	if (b) {
-		kbus_binding_unlink(b);
-		kbus_binding_disown_items(b);
-		if (b->is_replier)
-			kbus_wait_wake_requests(dev);
-	}
-	mutex_unlock(&dev->lock);
-	kbus_binding_free(b);
 	kbus_msg_put(end);
-	return b;
 }
 
 /* The KSock closes: undo its bindings, the oldest first, whatever happens. */
 void kbus_unbind_all(struct kbus_ksock *ks)
 {
+	struct kbus_dev *dev = ks->dev;
+	bool was_replier = false;
 	struct kbus_pool pool;
 
 	kbus_pool_init(&pool);
-	/* One at a time, so that nobody else has to wait for all of them. */
-	while (kbus_unbind_oldest(ks, &pool))
+	kbus_event_lock(dev);
+	while (!list_empty(&ks->bindings)) {
+		struct kbus_binding *b;
+
+		kbus_event_close_oldest(ks, &pool);
+		b = list_last_entry(&ks->bindings, struct kbus_binding, by_ksock);
+		was_replier |= b->is_replier;
+		kbus_binding_unlink(b);
+		kbus_binding_disown_items(b);
+		/* One at a time, so that no message has to wait for all of them. */
+		mutex_unlock(&dev->lock);
+		kbus_binding_free(b);
 		cond_resched();
+		mutex_lock(&dev->lock);
+	}
+	kbus_event_unlock(dev);
 	kbus_pool_free(&pool);
+	if (was_replier)
+		kbus_wait_wake_requests(dev);
 }

@@ -10,6 +10,8 @@
  * Lock order, outermost first; none is held across access to user memory:
  *
  *	kbus_devs_lock			the table of devices
+ *	kbus_dev.bind_lock		that there are no new bindings and none go
+ *	    kbus_dev.lock
  *	kbus_ksock.out_lock		the message being written
  *	    kbus_dev.lock		bindings, requests, and the order of sends
  *	        kbus_queue.lock		one KSock's queue, and who waits for room
@@ -21,7 +23,9 @@
  * are queued, while it is held. Only its holder adds to a queue, so that room
  * which he has seen cannot vanish before he uses it. Readers never take it,
  * and whatever they need to change is under the queue's lock. Memory is
- * allocated before it is taken.
+ * allocated before it is taken. Everybody on the device waits for it, so nobody
+ * holds it for longer than a message takes: what goes over all bindings has
+ * kbus_dev.bind_lock, and what goes over all waits is done in steps.
  */
 #ifndef _KBUS_H
 #define _KBUS_H
@@ -53,6 +57,7 @@ extern unsigned int kbus_max_message_size;
 extern unsigned long kbus_max_queue_bytes;
 extern unsigned int kbus_max_ksock_bindings;
 extern unsigned int kbus_max_user_bindings;
+extern unsigned int kbus_max_name_bindings;
 extern unsigned int kbus_max_user_ksocks;
 extern unsigned long kbus_max_user_bytes;
 extern unsigned int kbus_first_serial;
@@ -67,7 +72,10 @@ struct kbus_user {
 	kuid_t uid;
 	atomic_t ksocks;
 	atomic_t bindings;
+	atomic_t wildcards;		/* of them, those that are L and wildcards */
 	atomic_long_t bytes;
+	atomic_t snapshots;		/* files of /proc/kbus that are open, */
+	atomic_long_t snapshot_bytes;	/* and what they take */
 	bool starved;			/* for lack of bytes, somebody waits for room */
 };
 
@@ -227,6 +235,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 void kbus_queue_miss(struct kbus_queue *q, u32 copies);
 struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
+void kbus_queue_empty(struct kbus_queue *q);
 void kbus_items_free(struct list_head *items);
 struct kbus_item *kbus_item_new(void);
 void kbus_item_free(struct kbus_item *item);
@@ -280,16 +289,22 @@ struct kbus_dev {
 	unsigned int index;
 	u32 hash_seed;
 	struct xarray ksocks;		/* id to KSock, or a count: see answers.c */
+	atomic_t nr_ksocks;
 	u32 next_ksock_id;		/* the xarray's lock */
 	u32 max_msg_size;		/* READ_ONCE(), so is: */
 	bool verbose;
 	atomic_t events_aside;
 
-	struct mutex lock;		/* protects the rest */
-	struct rhashtable names;	/* kbus_name.by_hash */
-	struct rhltable requests;	/* kbus_request.by_id */
+	/* Whoever changes these holds both locks; either one will do to read them. */
+	struct mutex bind_lock;
 	struct list_head bindings;	/* kbus_binding.by_device, newest first */
 	u32 nr_bindings;
+
+	struct mutex lock;		/* protects the rest */
+	struct rhashtable names;	/* kbus_name.by_hash */
+	/* How many names are a wildcard after so many words: a look-up each, if any */
+	u32 wildcards[KBUS_MAX_NAME_LEN / 2];
+	struct rhltable requests;	/* kbus_request.by_id */
 	u64 last_binding;
 	u32 last_serial;
 	u64 sent;
@@ -354,7 +369,7 @@ int kbus_bindings_init(struct kbus_dev *dev);
 void kbus_bindings_destroy(struct kbus_dev *dev);
 struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name,
 				      size_t len, bool is_replier);
-int kbus_binding_count(struct kbus_binding *b);
+int kbus_binding_count(struct kbus_binding *b, const struct kbus_name *name);
 int kbus_binding_link(struct kbus_binding *b);
 void kbus_binding_unlink(struct kbus_binding *b);
 void kbus_binding_free(struct kbus_binding *b);
@@ -373,7 +388,7 @@ struct kbus_plan {
 	struct list_head items;
 	u32 copies;			/* meant for the KSock, without an answer */
 	u32 taken;			/* of them in @items */
-	u32 room;			/* for so many of them */
+	u32 room;			/* for so many, when the plan was begun */
 	bool has_first;			/* one of the items is the flagged copy or the answer */
 	bool is_answer;
 	bool only_once;

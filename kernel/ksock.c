@@ -78,6 +78,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 		kbus_ksock_free(ks);
 		return err == -EBUSY ? -EMFILE : err;
 	}
+	atomic_inc(&dev->nr_ksocks);
 	file->private_data = ks;
 	kbus_verbose(dev, "KSock %u is opened\n", ks->id);
 	return stream_open(inode, file);
@@ -92,28 +93,17 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 {
 	struct kbus_ksock *ks = file->private_data;
 	struct kbus_dev *dev = ks->dev;
-	LIST_HEAD(items);
 
 	mutex_lock(&dev->lock);
 	ks->closing = true;
 	kbus_wait_end(ks);
-	kbus_wait_on_gone(ks);
 	kbus_requests_orphan(ks);
 	mutex_unlock(&dev->lock);
 
+	kbus_wait_on_gone(ks);
 	kbus_unbind_all(ks);
 	kbus_requests_fail(dev, &ks->owed, NULL);
-
-	spin_lock(&ks->q.lock);
-	while (!list_empty(&ks->q.items)) {
-		struct kbus_item *item = list_first_entry(&ks->q.items, struct kbus_item,
-							  node);
-
-		kbus_queue_detach(&ks->q, item);
-		list_add(&item->node, &items);
-	}
-	spin_unlock(&ks->q.lock);
-	kbus_items_free(&items);
+	kbus_queue_empty(&ks->q);
 
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
 	kbus_ksock_free(ks);

@@ -25,12 +25,18 @@ static_assert(sizeof(struct kbus_bind_request) == 16);
 static_assert(sizeof(struct kbus_replier_query) == 16);
 static_assert(sizeof(struct kbus_bind_event) == 12);
 
+/*
+ * Whoever has no memory for a message, in his cgroup or at all, is told so. That
+ * is no reason to kill him or somebody else.
+ */
+#define KBUS_MSG_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 static struct kbus_msg *kbus_msg_alloc(u32 len)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
 	struct kbus_msg *msg;
 
-	msg = kmalloc(struct_size(msg, head, head_len), GFP_KERNEL_ACCOUNT);
+	msg = kmalloc(struct_size(msg, head, head_len), KBUS_MSG_GFP);
 	if (!msg)
 		return NULL;
 	memset(msg, 0, sizeof(*msg));
@@ -41,7 +47,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len)
 		return msg;
 
 	msg->nr_pages = DIV_ROUND_UP(len - head_len, PAGE_SIZE);
-	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), GFP_KERNEL_ACCOUNT);
+	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), KBUS_MSG_GFP);
 	if (!msg->pages) {
 		kfree(msg);
 		return NULL;
@@ -80,7 +86,7 @@ static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 
 	if (msg->pages[i])
 		return 0;
-	msg->pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_HIGHMEM);
+	msg->pages[i] = alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
 	return msg->pages[i] ? 0 : -ENOMEM;
 }
 
@@ -269,8 +275,10 @@ void kbus_msg_put(struct kbus_msg *msg)
 	if (!msg || !refcount_dec_and_test(&msg->refs))
 		return;
 	kbus_msg_uncharge(msg);
-	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++)
+	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++) {
 		__free_page(msg->pages[i]);
+		cond_resched();
+	}
 	kvfree(msg->pages);
 	kfree(msg);
 }

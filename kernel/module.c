@@ -76,7 +76,13 @@ KBUS_PARAM_BOUNDS(kbus_max_user_bindings, 0, INT_MAX);
 module_param_cb(max_user_bindings, &kbus_max_user_bindings_ops, &kbus_max_user_bindings, 0644);
 MODULE_PARM_DESC(max_user_bindings, "bindings of a user");
 
-unsigned int kbus_max_user_ksocks = 4096;
+unsigned int kbus_max_name_bindings = 48;
+KBUS_PARAM_BOUNDS(kbus_max_name_bindings, 1, INT_MAX);
+module_param_cb(max_name_bindings, &kbus_max_name_bindings_ops, &kbus_max_name_bindings, 0644);
+MODULE_PARM_DESC(max_name_bindings,
+		 "L bindings of a user to one name, and to wildcards, without CAP_SYS_RESOURCE");
+
+unsigned int kbus_max_user_ksocks = 1024;
 KBUS_PARAM_BOUNDS(kbus_max_user_ksocks, 0, INT_MAX);
 module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksocks, 0644);
 MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");

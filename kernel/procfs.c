@@ -5,6 +5,7 @@
  * Opening one of them takes a snapshot of each device in one step, as an array
  * of rows; reading shows that, so that no device is held up by a slow reader.
  */
+#include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/proc_fs.h>
@@ -67,12 +68,26 @@ struct kbus_row {
 	};
 };
 
-/* All the rows of a file; @capacity is for allocation only */
+/* All the rows of a file; @capacity is for allocation only, @user is charged */
 struct kbus_snapshot {
 	struct kbus_row *rows;
 	size_t count;
 	size_t capacity;
+	struct kbus_user *user;
 };
+
+/* A user may have one snapshot open, whatever its size, and others within the limit. */
+static bool kbus_snapshot_charge(struct kbus_snapshot *snap, size_t rows)
+{
+	struct kbus_user *user = snap->user;
+	long bytes = rows * sizeof(*snap->rows);
+
+	if (atomic_long_add_return(bytes, &user->snapshot_bytes) <=
+	    READ_ONCE(kbus_max_user_bytes) || atomic_read(&user->snapshots) == 1)
+		return true;
+	atomic_long_sub(bytes, &user->snapshot_bytes);
+	return false;
+}
 
 /* Have room for @more rows. */
 static int kbus_snapshot_reserve(struct kbus_snapshot *snap, size_t more)
@@ -84,9 +99,14 @@ static int kbus_snapshot_reserve(struct kbus_snapshot *snap, size_t more)
 		return 0;
 	/* Some more, for those who come while no lock is held */
 	capacity += 16 + more / 8;
+	if (!kbus_snapshot_charge(snap, capacity - snap->capacity))
+		return -ENOBUFS;
 	rows = kvmalloc_array(capacity, sizeof(*rows), GFP_KERNEL_ACCOUNT);
-	if (!rows)
+	if (!rows) {
+		atomic_long_sub((capacity - snap->capacity) * sizeof(*rows),
+				&snap->user->snapshot_bytes);
 		return -ENOMEM;
+	}
 	memcpy(rows, snap->rows, snap->count * sizeof(*rows));
 	kvfree(snap->rows);
 	snap->rows = rows;
@@ -104,12 +124,11 @@ static struct kbus_row *kbus_snapshot_add(struct kbus_snapshot *snap, struct kbu
 	return row;
 }
 
-static void kbus_snapshot_free(struct kbus_snapshot *snap)
+/* Forget the rows from the one with this index on. */
+static void kbus_snapshot_cut(struct kbus_snapshot *snap, size_t count)
 {
-	size_t i;
-
-	for (i = 0; i < snap->count; i++) {
-		struct kbus_row *row = &snap->rows[i];
+	while (snap->count > count) {
+		struct kbus_row *row = &snap->rows[--snap->count];
 
 		if (row->kind == KBUS_ROW_BINDING && row->binding.name) {
 			kbus_name_put(row->binding.name);
@@ -117,20 +136,18 @@ static void kbus_snapshot_free(struct kbus_snapshot *snap)
 		} else if (row->kind == KBUS_ROW_KSOCK) {
 			put_pid(row->ksock.pid);
 		}
+		cond_resched();
 	}
-	kvfree(snap->rows);
-	kfree(snap);
 }
 
-static size_t kbus_dev_count_ksocks(struct kbus_dev *dev)
+static void kbus_snapshot_free(struct kbus_snapshot *snap)
 {
-	struct kbus_ksock *ks;
-	unsigned long id;
-	size_t count = 0;
-
-	xa_for_each(&dev->ksocks, id, ks)
-		count += !xa_is_value(ks);
-	return count;
+	kbus_snapshot_cut(snap, 0);
+	kvfree(snap->rows);
+	atomic_long_sub(snap->capacity * sizeof(*snap->rows), &snap->user->snapshot_bytes);
+	atomic_dec(&snap->user->snapshots);
+	kbus_user_put(snap->user);
+	kfree(snap);
 }
 
 static void kbus_snapshot_ksock(struct kbus_ksock *ks, struct kbus_ksock_row *row)
@@ -157,15 +174,17 @@ static void kbus_snapshot_ksock(struct kbus_ksock *ks, struct kbus_ksock_row *ro
 	spin_unlock(&ks->q.lock);
 }
 
-static void kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev,
-				size_t ksocks)
+/* Add the device and its KSocks; false if there is no room for all of them. */
+static bool kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
+	struct kbus_row *row = kbus_snapshot_add(snap, dev, KBUS_ROW_DEV);
+	XA_STATE(xas, &dev->ksocks, 0);
 	struct kbus_ksock *ks;
-	unsigned long id;
+	bool fits = true;
 
-	kbus_snapshot_add(snap, dev, KBUS_ROW_DEV)->device = (struct kbus_dev_row) {
+	lockdep_assert_held(&dev->lock);
+	row->device = (struct kbus_dev_row) {
 		.sent = dev->sent,
-		.ksocks = ksocks,
 		.bindings = dev->nr_bindings,
 		.last_serial = dev->last_serial,
 		.max_msg_size = READ_ONCE(dev->max_msg_size),
@@ -174,20 +193,26 @@ static void kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev
 		.report_binds = dev->report_binds,
 		.verbose = READ_ONCE(dev->verbose),
 	};
-	xa_for_each(&dev->ksocks, id, ks) {
-		if (xa_is_value(ks))
+	/* KSocks may be added meanwhile, but none goes. */
+	rcu_read_lock();
+	xas_for_each(&xas, ks, ULONG_MAX) {
+		if (xas_retry(&xas, ks) || xa_is_value(ks))
 			continue;
-		/* Opening one takes no lock, so that there may be more now than were counted. */
-		if (!ksocks--)
+		fits = snap->count < snap->capacity;
+		if (!fits)
 			break;
 		kbus_snapshot_ksock(ks, &kbus_snapshot_add(snap, dev, KBUS_ROW_KSOCK)->ksock);
+		row->device.ksocks++;
 	}
+	rcu_read_unlock();
+	return fits;
 }
 
 static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
 	struct kbus_binding *b;
 
+	lockdep_assert_held(&dev->bind_lock);
 	/* A row without a name is the header. */
 	kbus_snapshot_add(snap, dev, KBUS_ROW_BINDING)->binding.name = NULL;
 	list_for_each_entry(b, &dev->bindings, by_device) {
@@ -199,31 +224,50 @@ static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *
 		row->pid = get_pid(b->ks->pid);
 		row->ksock_id = b->ks->id;
 		row->is_replier = b->is_replier;
+		cond_resched();
 	}
 }
 
-/* Add one device to the snapshot. */
-static int kbus_snapshot_dev(struct kbus_snapshot *snap, struct kbus_dev *dev, bool stats)
+/* Add the numbers of one device to the snapshot. */
+static int kbus_snapshot_dev_stats(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
-	size_t rows = 1;
+	const size_t begin = snap->count;
+	bool done;
+	int err;
 
 	do {
-		int err = kbus_snapshot_reserve(snap, rows);
-
+		err = kbus_snapshot_reserve(snap, 1 + atomic_read(&dev->nr_ksocks));
 		if (err)
 			return err;
 		mutex_lock(&dev->lock);
-		rows = 1 + (stats ? kbus_dev_count_ksocks(dev) : dev->nr_bindings);
-		if (snap->count + rows > snap->capacity) {
-			mutex_unlock(&dev->lock);
-			continue;
-		}
-		if (stats)
-			kbus_snapshot_stats(snap, dev, rows - 1);
-		else
-			kbus_snapshot_bindings(snap, dev);
+		done = kbus_snapshot_stats(snap, dev);
 		mutex_unlock(&dev->lock);
-		return 0;
+		if (done)
+			return 0;
+		kbus_snapshot_cut(snap, begin);
+	} while (!fatal_signal_pending(current));
+	return -EINTR;
+}
+
+/* Add the bindings of one device to the snapshot. */
+static int kbus_snapshot_dev_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
+{
+	size_t rows = 1;
+	bool fits;
+	int err;
+
+	do {
+		err = kbus_snapshot_reserve(snap, rows);
+		if (err)
+			return err;
+		mutex_lock(&dev->bind_lock);
+		rows = 1 + dev->nr_bindings;
+		fits = snap->count + rows <= snap->capacity;
+		if (fits)
+			kbus_snapshot_bindings(snap, dev);
+		mutex_unlock(&dev->bind_lock);
+		if (fits)
+			return 0;
 	} while (!fatal_signal_pending(current));
 	return -EINTR;
 }
@@ -316,8 +360,15 @@ static int kbus_proc_open(struct file *file, bool stats)
 	snap = kzalloc(sizeof(*snap), GFP_KERNEL_ACCOUNT);
 	if (!snap)
 		return -ENOMEM;
+	snap->user = kbus_user_get(current_uid());
+	if (!snap->user) {
+		kfree(snap);
+		return -ENOMEM;
+	}
+	atomic_inc(&snap->user->snapshots);
 	for (i = 0; !err && (dev = kbus_dev_get(i)); i++)
-		err = kbus_snapshot_dev(snap, dev, stats);
+		err = stats ? kbus_snapshot_dev_stats(snap, dev) :
+			kbus_snapshot_dev_bindings(snap, dev);
 	if (!err)
 		err = seq_open(file, &kbus_seq_ops);
 	if (err)

@@ -47,6 +47,7 @@ void kbus_items_free(struct list_head *items)
 	list_for_each_entry_safe(item, next, items, node) {
 		list_del(&item->node);
 		kbus_item_free(item);
+		cond_resched();
 	}
 }
 
@@ -257,4 +258,20 @@ struct kbus_item *kbus_queue_pop(struct kbus_queue *q)
 	kbus_queue_detach(q, item);
 	q->received++;
 	return item;
+}
+
+/* The KSock closes; nobody adds to its queue or reads it any more. */
+void kbus_queue_empty(struct kbus_queue *q)
+{
+	struct kbus_item *item;
+
+	do {
+		spin_lock(&q->lock);
+		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		if (item)
+			kbus_queue_detach(q, item);
+		spin_unlock(&q->lock);
+		kbus_item_free(item);
+		cond_resched();
+	} while (item);
 }

@@ -30,18 +30,22 @@ static struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
 	return container_of(plan, struct kbus_ksock, plan);
 }
 
-static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_ksock *ks)
+static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_ksock *ks,
+					    bool is_answer)
 {
 	struct kbus_plan *plan = &ks->plan;
 
-	if (list_empty(&plan->node)) {
-		list_add_tail(&plan->node, &s->plan);
-		plan->copies = 0;
-		plan->taken = 0;
-		plan->has_first = false;
-		plan->is_answer = false;
-		plan->only_once = READ_ONCE(ks->q.only_once);
-	}
+	if (!list_empty(&plan->node))
+		return plan;
+	list_add_tail(&plan->node, &s->plan);
+	plan->copies = 0;
+	plan->taken = 0;
+	plan->has_first = is_answer;
+	plan->is_answer = is_answer;
+	plan->only_once = READ_ONCE(ks->q.only_once);
+	spin_lock(&ks->q.lock);
+	plan->room = kbus_queue_room(&ks->q, U32_MAX, s->msg->len, is_answer);
+	spin_unlock(&ks->q.lock);
 	return plan;
 }
 
@@ -62,8 +66,10 @@ static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 {
 	struct kbus_item *item;
 
+	/* Nobody is to pay for the many copies that a full listener will miss. */
+	if (++plan->copies > plan->room && s->when_full == KBUS_FULL_MISS)
+		return NULL;
 	s->need++;
-	plan->copies++;
 	item = kbus_send_add_item(s, plan, kbus_pool_take(s->pool));
 	if (item) {
 		item->binding = binding;
@@ -80,7 +86,7 @@ static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
 
 	if (b->ks->closing)
 		return;
-	plan = kbus_send_plan_for(s, b->ks);
+	plan = kbus_send_plan_for(s, b->ks, false);
 	if (!plan->only_once) {
 		kbus_send_add_copy(s, plan, b);
 		return;
@@ -121,14 +127,12 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 	s->taken = 0;
 	s->answered = answered;
 	if (answered) {
-		plan = kbus_send_plan_for(s, answered->sender);
-		plan->is_answer = true;
-		plan->has_first = true;
+		plan = kbus_send_plan_for(s, answered->sender, true);
 		kbus_send_add_item(s, plan, answered->answer);
 		answered->answer = NULL;
 	}
 	if (replier) {
-		plan = kbus_send_plan_for(s, replier->ks);
+		plan = kbus_send_plan_for(s, replier->ks, false);
 		plan->has_first = true;
 		item = kbus_send_add_copy(s, plan, replier);
 		if (item)
@@ -151,32 +155,23 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 int kbus_send_room(struct kbus_send *s)
 {
 	struct kbus_plan *plan;
-	u32 room;
 
 	list_for_each_entry(plan, &s->plan, node) {
-		struct kbus_ksock *ks = kbus_plan_ksock(plan);
-
-		plan->room = plan->copies;
 		if (!plan->copies)
 			continue;
 		if (s->when_full == KBUS_FULL_WAIT) {
-			if (!kbus_wait_try(s->sender, ks, s->msg, plan->copies,
-					   s->sleep))
+			if (!kbus_wait_try(s->sender, kbus_plan_ksock(plan), s->msg,
+					   plan->copies, s->sleep))
 				return -EAGAIN;
 			continue;
 		}
-
-		spin_lock(&ks->q.lock);
-		room = kbus_queue_room(&ks->q, plan->copies, s->msg->len, plan->is_answer);
-		spin_unlock(&ks->q.lock);
-		if (room == plan->copies)
+		if (plan->room >= plan->copies)
 			continue;
 		if (s->when_full == KBUS_FULL_FAIL)
 			return -EBUSY;
 		/* A Request has its replier first, and he must get it. */
-		if (plan->has_first && !plan->is_answer && !room)
+		if (plan->has_first && !plan->is_answer && !plan->room)
 			return -EBUSY;
-		plan->room = room;
 	}
 	return 0;
 }
@@ -214,11 +209,6 @@ void kbus_send_commit(struct kbus_send *s)
 	list_for_each_entry(plan, &s->plan, node) {
 		struct kbus_ksock *ks = kbus_plan_ksock(plan);
 
-		while (plan->taken > plan->room) {
-			kbus_pool_give(s->pool, list_last_entry(&plan->items,
-								struct kbus_item, node));
-			plan->taken--;
-		}
 		kbus_queue_push(&ks->q, &plan->items, urgent, plan->is_answer);
 		kbus_queue_miss(&ks->q, plan->copies - plan->taken);
 	}

@@ -69,7 +69,8 @@ void kbus_user_put(struct kbus_user *user)
 	if (!last)
 		return;
 	WARN_ON_ONCE(atomic_read(&user->ksocks) || atomic_read(&user->bindings) ||
-		     atomic_long_read(&user->bytes));
+		     atomic_long_read(&user->bytes) || atomic_read(&user->snapshots) ||
+		     atomic_long_read(&user->snapshot_bytes));
 	kfree(user);
 }
 

@@ -16,6 +16,9 @@
 
 #include "kbus.h"
 
+/* So many are woken, which may take a while, before a lock is given to others. */
+#define KBUS_WAIT_BATCH	16
+
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
 	return container_of(wait, struct kbus_ksock, wait);
@@ -43,15 +46,30 @@ void kbus_wait_wake_next(struct kbus_queue *q)
 	}
 }
 
-/* Bindings of @on have gone, so its room may not matter to those who wait for it. */
+/*
+ * Bindings of @on have gone, so its room may not matter to those who wait for it.
+ * Whoever joins the line from here on knows.
+ */
 void kbus_wait_wake_all(struct kbus_ksock *on)
 {
 	struct kbus_wait *wait;
+	unsigned int count;
+	u64 last = 0;
 
-	spin_lock(&on->q.lock);
-	list_for_each_entry(wait, &on->q.waiting, node)
-		kbus_wait_wake(wait);
-	spin_unlock(&on->q.lock);
+	do {
+		count = 0;
+		spin_lock(&on->q.lock);
+		list_for_each_entry(wait, &on->q.waiting, node) {
+			if (wait->since <= last)
+				continue;
+			if (count++ == KBUS_WAIT_BATCH)
+				break;
+			last = wait->since;
+			kbus_wait_wake(wait);
+		}
+		spin_unlock(&on->q.lock);
+		cond_resched();
+	} while (count > KBUS_WAIT_BATCH);
 }
 
 /* Leave the line, if @ks is in one, and let the next one have a look. */
@@ -211,42 +229,63 @@ void kbus_wait_end(struct kbus_ksock *ks)
 	kbus_wait_wake(&ks->wait);
 }
 
+static void kbus_wait_wake_some(struct kbus_dev *dev, bool only_requests)
+{
+	struct kbus_wait *wait;
+	unsigned int count;
+	u64 last = 0;
+
+	do {
+		count = 0;
+		mutex_lock(&dev->lock);
+		list_for_each_entry(wait, &dev->waits, by_device) {
+			if (wait->since <= last || (only_requests && !wait->is_request))
+				continue;
+			if (count++ == KBUS_WAIT_BATCH)
+				break;
+			last = wait->since;
+			kbus_wait_wake(wait);
+		}
+		mutex_unlock(&dev->lock);
+		cond_resched();
+	} while (count > KBUS_WAIT_BATCH);
+}
+
 /* Repliers have changed, so a Request may have another, or none, to wait for. */
 void kbus_wait_wake_requests(struct kbus_dev *dev)
 {
-	struct kbus_wait *wait;
-
-	lockdep_assert_held(&dev->lock);
-	list_for_each_entry(wait, &dev->waits, by_device) {
-		if (wait->is_request)
-			kbus_wait_wake(wait);
-	}
-}
-
-/* @on closes; whoever waits for it need not. */
-void kbus_wait_on_gone(struct kbus_ksock *on)
-{
-	struct kbus_wait *wait, *next;
-
-	lockdep_assert_held(&on->dev->lock);
-	spin_lock(&on->q.lock);
-	list_splice_init(&on->q.woken, &on->q.waiting);
-	list_for_each_entry_safe(wait, next, &on->q.waiting, node) {
-		list_del_init(&wait->node);
-		wait->on = NULL;
-		kbus_wait_wake(wait);
-	}
-	spin_unlock(&on->q.lock);
+	kbus_wait_wake_some(dev, true);
 }
 
 /* Something has changed for all who wait on the device, or may have. */
 void kbus_wait_wake_device(struct kbus_dev *dev)
 {
-	struct kbus_wait *wait;
+	kbus_wait_wake_some(dev, false);
+}
 
-	lockdep_assert_held(&dev->lock);
-	list_for_each_entry(wait, &dev->waits, by_device)
-		kbus_wait_wake(wait);
+/* @on closes; whoever waits for it need not, and nobody begins to. */
+void kbus_wait_on_gone(struct kbus_ksock *on)
+{
+	struct kbus_wait *wait;
+	unsigned int count;
+
+	do {
+		mutex_lock(&on->dev->lock);
+		spin_lock(&on->q.lock);
+		list_splice_init(&on->q.woken, &on->q.waiting);
+		for (count = 0; count < KBUS_WAIT_BATCH; count++) {
+			wait = list_first_entry_or_null(&on->q.waiting, struct kbus_wait,
+							node);
+			if (!wait)
+				break;
+			list_del_init(&wait->node);
+			wait->on = NULL;
+			kbus_wait_wake(wait);
+		}
+		spin_unlock(&on->q.lock);
+		mutex_unlock(&on->dev->lock);
+		cond_resched();
+	} while (count == KBUS_WAIT_BATCH);
 }
 
 static void kbus_wait_work_fn(struct work_struct *work)

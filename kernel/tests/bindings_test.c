@@ -61,6 +61,7 @@ static int kbus_bindings_test_init(struct kunit *test)
 	/* A module's tests run before its init, which would set this. */
 	t->max_user_bytes = kbus_max_user_bytes;
 	kbus_max_user_bytes = ULONG_MAX;
+	mutex_init(&t->dev.bind_lock);
 	mutex_init(&t->dev.lock);
 	KUNIT_ASSERT_EQ(test, kbus_bindings_init(&t->dev), 0);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
@@ -86,10 +87,12 @@ static void kbus_bindings_test_exit(struct kunit *test)
 	struct kbus_binding *b, *next;
 	int i;
 
+	mutex_lock(&t->dev.bind_lock);
 	mutex_lock(&t->dev.lock);
 	list_for_each_entry_safe(b, next, &t->dev.bindings, by_device)
 		kbus_test_unbind(b);
 	mutex_unlock(&t->dev.lock);
+	mutex_unlock(&t->dev.bind_lock);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++)
 		kbus_user_put(t->ks[i].user);
 	kbus_bindings_destroy(&t->dev);
@@ -108,7 +111,7 @@ static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock
 		return NULL;
 	b = kbus_binding_new(ks, pattern, len, is_replier);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
-	KUNIT_ASSERT_EQ(test, kbus_binding_count(b), 0);
+	KUNIT_ASSERT_EQ(test, kbus_binding_count(b, name), 0);
 	KUNIT_ASSERT_EQ(test, kbus_binding_link(b), 0);
 	return b;
 }
@@ -162,6 +165,7 @@ static void kbus_bindings_test_random(struct kunit *test)
 	int round, i;
 
 	prandom_seed_state(&random, 2026);
+	mutex_lock(&t->dev.bind_lock);
 	mutex_lock(&t->dev.lock);
 	for (round = 0; round < KBUS_TEST_ROUNDS; round++) {
 		u32 r = prandom_u32_state(&random);
@@ -181,6 +185,7 @@ static void kbus_bindings_test_random(struct kunit *test)
 			kbus_test_compare(test, &t->dev, kbus_test_names[i]);
 	}
 	mutex_unlock(&t->dev.lock);
+	mutex_unlock(&t->dev.bind_lock);
 	KUNIT_EXPECT_GT(test, t->dev.nr_bindings, 0);
 }
 
@@ -193,6 +198,7 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 
 	/* As many words as a name can have, and a binding for each beginning */
 	KUNIT_ASSERT_NOT_NULL(test, name);
+	mutex_lock(&t->dev.bind_lock);
 	mutex_lock(&t->dev.lock);
 	name[0] = '$';
 	for (i = 1; i < KBUS_MAX_NAME_LEN - 1; i += 2) {
@@ -204,6 +210,7 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 	     match = match->next_match)
 		matches++;
 	mutex_unlock(&t->dev.lock);
+	mutex_unlock(&t->dev.bind_lock);
 	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
 }
 

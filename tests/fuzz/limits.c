@@ -12,7 +12,7 @@
 static const char * const limits[] = {
 	"max_user_bytes", "max_queue_bytes", "max_user_bindings", "max_ksock_bindings",
 	"max_user_ksocks", "max_queue_length", "default_queue_length", "max_message_size",
-	"default_message_size",
+	"default_message_size", "max_name_bindings",
 };
 
 static char saved[ARRAY_SIZE(limits)][24];

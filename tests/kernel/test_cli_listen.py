@@ -172,5 +172,5 @@ def test_bind_refused() -> None:
             1,
             "",
             "kbus listen: can't bind to $.A: too many bindings"
-            " (module parameters max_ksock_bindings, max_user_bindings)\n",
+            " (module parameters max_ksock_bindings, max_user_bindings, max_name_bindings)\n",
         )

@@ -61,7 +61,8 @@ def bind_failure(error: OSError, ksock: Ksock, name: str) -> Failure:
     """Binding ``ksock`` to a legal ``name`` has failed."""
     reasons = {
         errno.EBADMSG: "KBUS itself sends messages of that name, and nobody replies to them",
-        errno.ENOSPC: "too many bindings (module parameters max_ksock_bindings, max_user_bindings)",
+        errno.ENOSPC: "too many bindings"
+        " (module parameters max_ksock_bindings, max_user_bindings, max_name_bindings)",
         errno.ENOBUFS: _NO_MEMORY,
         errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
     }
