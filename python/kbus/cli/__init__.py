@@ -32,6 +32,7 @@ _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus`` with these arguments, or those of the process, and return its exit status."""
+    _replace_closed_streams()
     parser = argparse.ArgumentParser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for module in (listen, send, call, serve, bindings, stats, devices):
@@ -59,6 +60,19 @@ def main(argv: Optional[list[str]] = None) -> int:
     except StdoutClosed:
         _forget_stdout()
     return 0
+
+
+def _replace_closed_streams() -> None:
+    """Have /dev/null in place of each standard stream that whoever started ``kbus`` has closed.
+
+    Otherwise a KSock would get its number, and Python has None instead of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # This is the lowest number that is free, and so the one of the stream.
+            fd = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(fd, True)
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
 def _forget_stdout() -> None:
