@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A neighbour who does what others may suffer from.
+ *
+ * neighbour CPU ORDER...: is pinned to that processor and obeys one order after the
+ * other. All KSocks that a process has opened obey those that concern KSocks.
+ *
+ *	enter CGROUP		go into that cgroup
+ *	become UID		be that user, and the group of the same number
+ *	fork N			be N processes from here on, besides the first one, which waits
+ *	open N			open N more KSocks
+ *	close			close them all
+ *	queue N			set MAXMSGS
+ *	bind NAME N		bind as listener N times
+ *	unbind NAME N		as often undo it
+ *	names PREFIX N		bind as listener to PREFIX0, PREFIX1 ... on each KSock
+ *	serve NAME		bind as replier
+ *	unserve NAME		undo it
+ *	send NAME WORDS FLAGS	send that much data from each KSock; what is refused is forgotten
+ *	flood NAME WORDS FLAGS	likewise, until it is refused
+ *	wait NAME WORDS		likewise with ALL_OR_WAIT, asleep while there is no room
+ *	read			take whatever is queued
+ *	file PATH		read a file to its end
+ *	done			say on stdout with which errno an order was refused last, or 0
+ *	pause			do nothing any more
+ *	compute			do nothing any more but keep the processor busy
+ *	loop			obey all the orders after this one for ever
+ */
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "bus.h"
+
+#define MAX_KSOCKS	20000
+
+static int ksocks[MAX_KSOCKS];
+static int nr_ksocks;
+static int refused_with;
+static char **argument;			/* the next one */
+
+static const char *take(void)
+{
+	if (!*argument)
+		errx(2, "an order lacks an argument");
+	return *argument++;
+}
+
+static unsigned long take_number(void)
+{
+	return strtoul(take(), NULL, 0);
+}
+
+/* Note what was refused; give back whether it was. */
+static bool refused(int result)
+{
+	if (result >= 0)
+		return false;
+	refused_with = errno;
+	return true;
+}
+
+static void obey_enter(void)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", take());
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		err(1, "%s", path);
+	close(fd);
+}
+
+static void obey_become(void)
+{
+	uid_t uid = take_number();
+
+	if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		err(1, "to become %u", uid);
+	/* As if started by that user, who may debug it. */
+	prctl(PR_SET_DUMPABLE, 1);
+}
+
+static void obey_fork(void)
+{
+	unsigned long i, n = take_number();
+	bool is_first = true;
+
+	for (i = 0; i < n && is_first; i++)
+		is_first = fork() != 0;
+	if (is_first) {
+		while (wait(NULL) > 0)
+			;
+		exit(0);
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void obey_open(void)
+{
+	unsigned long n = take_number();
+
+	while (n-- && nr_ksocks < MAX_KSOCKS) {
+		int fd = bus_open();
+
+		if (refused(fd))
+			return;
+		ksocks[nr_ksocks++] = fd;
+	}
+}
+
+static void obey_close(void)
+{
+	while (nr_ksocks)
+		close(ksocks[--nr_ksocks]);
+}
+
+static void obey_queue(void)
+{
+	__u32 limit = take_number(), n;
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		n = limit;
+		refused(ioctl(ksocks[i], KBUS_IOC_MAXMSGS, &n));
+	}
+}
+
+/* BIND or UNBIND @name @n times on each KSock, or until it is refused there. */
+static void bind_all(unsigned long which, const char *name, unsigned long n, int is_replier)
+{
+	unsigned long j;
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		for (j = 0; j < n && !refused(bus_bind(ksocks[i], which, name, is_replier)); j++)
+			;
+	}
+}
+
+static void obey_names(void)
+{
+	const char *prefix = take();
+	unsigned long j, n = take_number();
+	char name[KBUS_MAX_NAME_LEN + 1];
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		for (j = 0; j < n; j++) {
+			snprintf(name, sizeof(name), "%s%lu", prefix, j);
+			if (refused(bus_bind(ksocks[i], KBUS_IOC_BIND, name, 0)))
+				break;
+		}
+	}
+}
+
+static void obey_send(bool until_refused)
+{
+	const char *name = take();
+	unsigned long words = take_number();
+	struct bytes msg = bus_message(name, take_number(), words, NULL);
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		do {
+			if (!refused(bus_send(ksocks[i], msg)))
+				continue;
+			ioctl(ksocks[i], KBUS_IOC_DISCARD);
+			break;
+		} while (until_refused);
+	}
+	free(msg.start);
+}
+
+static void obey_wait(void)
+{
+	const char *name = take();
+	struct bytes msg = bus_message(name, KBUS_BIT_ALL_OR_WAIT, take_number(), NULL);
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		fcntl(ksocks[i], F_SETFL, 0);
+		while (!refused(bus_send(ksocks[i], msg)))
+			;
+		ioctl(ksocks[i], KBUS_IOC_DISCARD);
+	}
+	free(msg.start);
+}
+
+static void read_all(int fd)
+{
+	static char bytes[1 << 16];
+
+	while (bus_next(fd)) {
+		while (read(fd, bytes, sizeof(bytes)) > 0)
+			;
+	}
+}
+
+static void obey_file(void)
+{
+	static char bytes[1 << 16];
+	int fd = open(take(), O_RDONLY | O_CLOEXEC);
+
+	if (refused(fd))
+		return;
+	while (read(fd, bytes, sizeof(bytes)) > 0)
+		;
+	close(fd);
+}
+
+static void obey(const char *order)
+{
+	const char *name;
+	int i;
+
+	if (!strcmp(order, "enter")) {
+		obey_enter();
+	} else if (!strcmp(order, "become")) {
+		obey_become();
+	} else if (!strcmp(order, "fork")) {
+		obey_fork();
+	} else if (!strcmp(order, "open")) {
+		obey_open();
+	} else if (!strcmp(order, "close")) {
+		obey_close();
+	} else if (!strcmp(order, "queue")) {
+		obey_queue();
+	} else if (!strcmp(order, "bind")) {
+		name = take();
+		bind_all(KBUS_IOC_BIND, name, take_number(), 0);
+	} else if (!strcmp(order, "unbind")) {
+		name = take();
+		bind_all(KBUS_IOC_UNBIND, name, take_number(), 0);
+	} else if (!strcmp(order, "names")) {
+		obey_names();
+	} else if (!strcmp(order, "serve")) {
+		bind_all(KBUS_IOC_BIND, take(), 1, 1);
+	} else if (!strcmp(order, "unserve")) {
+		bind_all(KBUS_IOC_UNBIND, take(), 1, 1);
+	} else if (!strcmp(order, "send")) {
+		obey_send(false);
+	} else if (!strcmp(order, "flood")) {
+		obey_send(true);
+	} else if (!strcmp(order, "wait")) {
+		obey_wait();
+	} else if (!strcmp(order, "read")) {
+		for (i = 0; i < nr_ksocks; i++)
+			read_all(ksocks[i]);
+	} else if (!strcmp(order, "file")) {
+		obey_file();
+	} else if (!strcmp(order, "done")) {
+		printf("%d\n", refused_with);
+		fflush(stdout);
+	} else if (!strcmp(order, "pause")) {
+		pause();
+	} else if (!strcmp(order, "compute")) {
+		for (;;)
+			__asm__ volatile("");
+	} else {
+		errx(2, "there is no order %s", order);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char **again = NULL;
+	cpu_set_t cpus;
+
+	if (argc < 3)
+		errx(2, "usage: neighbour CPU ORDER...");
+	CPU_ZERO(&cpus);
+	CPU_SET(atoi(argv[1]), &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		err(1, "CPU %s", argv[1]);
+	argument = argv + 2;
+	while (*argument || again) {
+		if (!*argument)
+			argument = again;
+		if (!strcmp(*argument, "loop"))
+			again = ++argument;
+		else
+			obey(*argument++);
+	}
+	return 0;
+}
