@@ -228,8 +228,9 @@ struct kbus_peer_info {
  * EINVAL: is_replier is neither 0 nor 1. EFAULT: no name, or not readable.
  * EBADMSG: not a legal name, or one that has no replier but KBUS.
  * ENAMETOOLONG: name_len is over KBUS_MAX_NAME_LEN.
- * EADDRINUSE: the name has a replier. ENOSPC: too many bindings, of this KSock
- * or of its user. ENOBUFS: the user's memory is used up.
+ * EADDRINUSE: the name has a replier. ENOSPC: too many bindings, of this KSock,
+ * of its user, or of its user to this name. ENOBUFS: the user's memory is used
+ * up.
  * EAGAIN: repliers' binds are reported, and a listener to the reports is full;
  * nothing has changed.
  */
