@@ -22,18 +22,31 @@ GOAL = 2.0
 WINDOWS = 3
 """How many there are in a row."""
 ROUNDS, MOST_ROUNDS = 2, 12
-"""How often windows without the neighbour and with it take turns: always, and before it is a failure."""
+"""How often windows without the neighbour and with it take turns: always, and before it is too much."""
+ATTEMPTS = 3
+"""How often that is measured before it is a failure."""
 
 
 class Judge:
     """Compares, by the highest quantile that says something on this machine, and keeps the figures."""
 
     def __init__(self) -> None:
-        self.figures: list[Figure] = []
+        self.figures: dict[str, Figure] = {}
         self.quantile = ""
 
-    def measure(self, bystanders: Bystanders, scenario: Scenario, quantiles: tuple[str, ...]) -> Figure:
-        """Windows by turns until the first of the quantiles is within the goal, or MOST_ROUNDS times."""
+    def trust(self, bystanders: Bystanders) -> None:
+        """Find the highest quantile at which an ordinary neighbour is within the goal; there must be one."""
+        seen = self._measure(bystanders, ORDINARY, QUANTILES[0])
+        trusted = [quantile for quantile in QUANTILES if seen.ratio(quantile) <= GOAL]
+        assert trusted, f"a neighbour who does nothing wrong was too much: {seen}"
+        self.quantile = trusted[0]
+
+    def is_good(self, bystanders: Bystanders, scenario: Scenario) -> bool:
+        """Whether the neighbours are within the goal."""
+        return self._measure(bystanders, scenario, self.quantile).ratio(self.quantile) <= GOAL
+
+    def _measure(self, bystanders: Bystanders, scenario: Scenario, quantile: str) -> Figure:
+        """Windows by turns until the quantile is within the goal, or MOST_ROUNDS times."""
         idle: list[Window] = []
         hostile: list[Window] = []
         rounds = 0
@@ -42,8 +55,8 @@ class Judge:
             idle += _windows(bystanders, BUSY_ELSEWHERE)
             hostile += _windows(bystanders, scenario)
             seen = figure(scenario.title, scenario.limit, idle, hostile)
-            if rounds >= ROUNDS and (rounds == MOST_ROUNDS or seen.ratio(quantiles[0]) <= GOAL):
-                self.figures.append(seen)
+            if rounds >= ROUNDS and (rounds == MOST_ROUNDS or seen.ratio(quantile) <= GOAL):
+                self.figures[scenario.title] = seen
                 print(seen)
                 return seen
 
@@ -62,24 +75,24 @@ def _windows(bystanders: Bystanders, scenario: Scenario) -> list[Window]:
 def judge() -> Iterator[Judge]:
     judge = Judge()
     yield judge
-    keep(judge.figures, judge.quantile)
+    keep(list(judge.figures.values()), judge.quantile)
 
 
 def test_an_ordinary_neighbour(judge: Judge, bystanders: Bystanders) -> None:
-    """How far the machine can be trusted: a host that stops a processor which has a lock delays others, too.
-
-    All further scenarios are judged by the highest quantile at which this neighbour is within the goal.
-    """
-    seen = judge.measure(bystanders, ORDINARY, QUANTILES)
-    trusted = [quantile for quantile in QUANTILES if seen.ratio(quantile) <= GOAL]
-    assert trusted, seen
-    judge.quantile = trusted[0]
+    """How far the machine can be trusted: a host that stops a processor with a lock delays others, too."""
+    judge.trust(bystanders)
 
 
 @pytest.mark.parametrize("scenario", HOSTILE, ids=[scenario.title for scenario in HOSTILE])
 def test_hostile(judge: Judge, bystanders: Bystanders, scenario: Scenario) -> None:
-    assert judge.quantile, "an ordinary neighbour was too much"
-    seen = judge.measure(bystanders, scenario, (judge.quantile,))
-    assert seen.ratio(judge.quantile) <= GOAL, seen
+    if not judge.quantile:
+        judge.trust(bystanders)
+    for _ in range(ATTEMPTS):
+        if judge.is_good(bystanders, scenario):
+            break
+        # The host may have more to do now than when that was last looked at.
+        judge.trust(bystanders)
+    else:
+        pytest.fail(f"{judge.quantile}: {judge.figures[scenario.title]}")
     wait_until(lambda: device_stats()["ksocks"] == 2, "only the bystanders are left")
     assert device_stats()["bindings"] == 1
