@@ -52,7 +52,7 @@ HOSTILE = [
     ),
     Scenario(
         "fills a queue by all the bindings to a name, and closes it",
-        ("done loop open 1 queue 10000 bind $.Own 48 flood $.Own 1 ALL_OR_FAIL close",),
+        ("done loop open 1 queue 10000 bind $.Own 32 flood $.Own 1 ALL_OR_FAIL close",),
     ),
     Scenario(
         "binds and unbinds",
@@ -60,7 +60,7 @@ HOSTILE = [
     ),
     Scenario(
         "sends messages with a name of 401 words",
-        ("open 1 queue 10000 bind $.* 48 done loop send LONG_NAME 1 0 read",),
+        ("open 1 queue 10000 bind $.* 32 done loop send LONG_NAME 1 0 read",),
     ),
     Scenario(
         "is asked, and never answers",

@@ -104,8 +104,9 @@ def merge(table: str, rows: list[Row]) -> str:
 
 
 def turn() -> str:
-    """Which of OTHERS is to be tested with this commit, so that each has its turn."""
-    return OTHERS[int(_git("rev-list", "--count", "HEAD")) % len(OTHERS)]
+    """Which of Debian's OTHERS is to be tested with this commit, so that each has its turn."""
+    debians = [kernel for kernel in OTHERS if kernel not in FROM_SOURCE]
+    return debians[int(_git("rev-list", "--count", "HEAD")) % len(debians)]
 
 
 def _git(*arguments: str) -> str:

@@ -70,4 +70,5 @@ def test_every_other_kernel_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> Non
     for commits in range(100, 100 + len(matrix.OTHERS)):
         monkeypatch.setattr(matrix, "_git", lambda *arguments, count=commits: str(count))
         turns.append(matrix.turn())
-    assert sorted(turns) == sorted(matrix.OTHERS)
+    # Those that are built from source take as long as all the rest.
+    assert set(turns) == set(matrix.OTHERS) - {"debug", "kcsan"}
