@@ -136,7 +136,7 @@ fuzz: module
 	rm -rf build/fuzz
 	mkdir -p build/fuzz/64 build/fuzz/32
 	status=0
-	# The console shows warnings and worse; what KBUS tells of each call would be most of what the machine does.
+	# The console shows notices and worse; what KBUS tells of each call would be most of what the machine does.
 	$(vm) --results build/fuzz --timeout $$(($(TIME) + 900)) -c 'dmesg --console-level notice
 		echo N >/sys/module/printk/parameters/ignore_loglevel
 		for bits in 64 32; do

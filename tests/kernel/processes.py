@@ -72,6 +72,16 @@ def in_child(body: Callable[[], Result]) -> Result:
     return value  # type: ignore[no-any-return]
 
 
+def as_nobody(body: Callable[[], Result]) -> Result:
+    """Run `body` in a forked process of an unprivileged user, like `in_child`."""
+
+    def changed() -> Result:
+        become(NOBODY)
+        return body()
+
+    return in_child(changed)
+
+
 class Child:
     """A forked process that does `body` and then stays as it is until it is killed."""
 

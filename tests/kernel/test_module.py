@@ -13,7 +13,7 @@ import pytest
 from kbus import Ksock
 from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
+from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines, wait_until
 
 CLASS = Path("/sys/class/kbus")
 
@@ -65,11 +65,16 @@ def test_parameters_are_writable_where_that_is_safe() -> None:
     assert modes == {name: 0o444 if name in READ_ONLY else 0o644 for name in modes}
 
 
+def node_modes() -> set[int]:
+    """The modes of all the nodes. Those of the load before may come back while udev has events of that."""
+    return {stat.S_IMODE(os.stat(f"/dev/{node}").st_mode) for node in nodes()}
+
+
 @pytest.mark.rule(33, 38)
 def test_several_devices_from_the_start() -> None:
     with module.reloaded(num_kbus_devices=3, device_mode="0640", default_queue_length=7, first_ksock_id=40):
         assert nodes() == ["kbus0", "kbus1", "kbus2"]
-        assert {stat.S_IMODE(os.stat(f"/dev/{node}").st_mode) for node in nodes()} == {0o640}
+        wait_until(lambda: node_modes() == {0o640}, "udev has caught up")
         assert [line.key for line in stats_lines()] == [("device", number) for number in range(3)]
         with Ksock(2) as one:
             assert (one.max_messages(), raw.number(one, "KSOCKID")) == (7, 40)
@@ -78,7 +83,7 @@ def test_several_devices_from_the_start() -> None:
         with fails(errno.ENOENT):
             Ksock(4)
     assert nodes() == ["kbus0"]
-    assert stat.S_IMODE(os.stat("/dev/kbus0").st_mode) == 0o660
+    wait_until(lambda: node_modes() == {0o660}, "udev has caught up")
 
 
 @pytest.mark.rule(33)

@@ -7,7 +7,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,20 +18,10 @@ from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, device_stats, fill, ksock_stats, names, refused, take
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, become, in_child
+from tests.kernel.processes import as_nobody
 
 REQUEST = raw.message(b"$.A", flags=raw.WANT_A_REPLY)
 PATTERN = 0xA5
-
-
-def as_nobody(body: Callable[[], None]) -> None:
-    """Run `body` in a child without privileges."""
-
-    def changed() -> None:
-        become(NOBODY)
-        body()
-
-    in_child(changed)
 
 
 @pytest.fixture

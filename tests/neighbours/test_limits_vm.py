@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -14,7 +13,7 @@ from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PROC, bindings, device_stats, fails, ksock_stats, refused, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, become, in_child
+from tests.kernel.processes import NOBODY, as_nobody
 from tests.model.load import memory
 from tests.neighbours.bystanders import PING, Bystanders
 from tests.neighbours.neighbour import StartNeighbour, owned_by
@@ -30,16 +29,6 @@ SLACK = 3 << 20
 def value(name: str) -> int:
     """A module parameter."""
     return int((module.PARAMETERS / name).read_text())
-
-
-def as_nobody(body: Callable[[], None]) -> None:
-    """Run `body` in a child of an unprivileged user."""
-
-    def changed() -> None:
-        become(NOBODY)
-        body()
-
-    in_child(changed)
 
 
 def test_a_fork_bomb_of_ksocks(ksock: OpenKsock, bystanders: Bystanders, neighbour: StartNeighbour) -> None:

@@ -58,8 +58,7 @@ watch_for_races() {
 # shellcheck disable=SC2086 # several parameters are several words
 if [ -n "$module" ] && ! insmod "$share/$module" $module_args; then
 	fail "$module cannot be loaded"
-elif [ -n "$command" ]; then
-	watch_for_races
+elif watch_for_races; [ -n "$command" ]; then
 	in_root bash -c "$command" </dev/null || status=$?
 else
 	in_root bash --norc -i || true
