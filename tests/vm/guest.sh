@@ -42,23 +42,10 @@ fail() {
 
 name=$(basename "$module" .ko | tr - _)
 
-# KCSAN knows of races in the rest of the kernel too, each of which would end the run. Where the module is loaded again,
-# its functions are found at the same addresses as long as nobody else loads one.
-watch_for_races() {
-	races=/sys/kernel/debug/kcsan
-	if [ -e "$races" ]; then
-		echo whitelist >"$races"
-		sed -n "s/^[0-9a-f]* [tT] \([a-z0-9_.]*\)\t\[$name\]$/!\1/p" /proc/kallsyms | while read -r function; do
-			echo "$function" >"$races"
-		done
-		echo on >"$races"
-	fi
-}
-
 # shellcheck disable=SC2086 # several parameters are several words
 if [ -n "$module" ] && ! insmod "$share/$module" $module_args; then
 	fail "$module cannot be loaded"
-elif watch_for_races; [ -n "$command" ]; then
+elif [ -n "$command" ]; then
 	in_root bash -c "$command" </dev/null || status=$?
 else
 	in_root bash --norc -i || true

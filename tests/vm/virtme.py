@@ -24,7 +24,6 @@ _KERNEL_OPTIONS = [
     "panic=-1",
     "oops=panic",
     "panic_on_warn=1",
-    "kcsan.early_enable=0",
     "softlockup_panic=1",
     "watchdog_thresh=60",
     "rcupdate.rcu_cpu_stall_timeout=120",
