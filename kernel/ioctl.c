@@ -183,7 +183,7 @@ static long kbus_ioctl_send(struct kbus_ksock *ks, bool nonblock,
 		kbus_ioctl_discard(ks);
 		return -EFAULT;
 	}
-	err = kbus_send(ks, nonblock, &id);
+	err = kbus_send(ks, nonblock ? 0 : KTIME_MAX, &id);
 	if (err)
 		return err;
 	return copy_to_user(arg, &id, sizeof(id)) ? -EFAULT : 0;
@@ -401,6 +401,8 @@ long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long user_arg)
 		return kbus_ioctl_lenleft(ks, arg);
 	case KBUS_IOC_SEND:
 		return kbus_ioctl_send(ks, file->f_flags & O_NONBLOCK, arg);
+	case KBUS_IOC_TRANSFER:
+		return kbus_transfer(ks, file->f_flags & O_NONBLOCK, arg);
 	case KBUS_IOC_DISCARD:
 		return kbus_ioctl_discard(ks);
 	case KBUS_IOC_LASTSENT:

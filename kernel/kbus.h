@@ -31,6 +31,7 @@
 #define _KBUS_H
 
 #include <linux/fs.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
@@ -124,6 +125,7 @@ struct kbus_msg {
 };
 
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer);
+int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from);
 struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 				    struct kbus_user *payer);
 struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len);
@@ -270,6 +272,8 @@ struct kbus_wait {
 	bool ready;
 };
 
+int kbus_wait_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks),
+		    ktime_t until);
 bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
 		   const struct kbus_msg *msg, u32 copies, bool sleep);
 void kbus_wait_woke(struct kbus_ksock *ks);
@@ -444,6 +448,11 @@ int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
+/* ---- transfer.c: many messages in and out with one call ---- */
+
+long kbus_transfer(struct kbus_ksock *ks, bool nonblock,
+		   struct kbus_transfer __user *arg);
+
 /* ---- send.c: one message to everybody that it concerns ---- */
 
 enum kbus_when_full {
@@ -464,6 +473,7 @@ enum kbus_when_full {
  * @when_full: what becomes of a copy that has no room
  * @sender: who waits, if @when_full is KBUS_FULL_WAIT
  * @sleep: and whether it does so inside SEND
+ * @until: and when it gives up
  * @request: made from @msg, or NULL
  * @answered: answered by @msg, or NULL
  */
@@ -477,11 +487,15 @@ struct kbus_send {
 	enum kbus_when_full when_full;
 	struct kbus_ksock *sender;
 	bool sleep;
+	ktime_t until;
 	struct kbus_request *request;
 	struct kbus_request *answered;
 };
 
-long kbus_send(struct kbus_ksock *ks, bool nonblock, struct kbus_msg_id *id);
+int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
+int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
+int kbus_send_msg(struct kbus_ksock *ks, struct kbus_msg *msg, ktime_t until,
+		  struct kbus_msg_id *id);
 void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
 		    struct kbus_pool *pool, enum kbus_when_full when_full);
 int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,

@@ -107,6 +107,36 @@ static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
 }
 
 /**
+ * kbus_msg_fill() - copy what a message still lacks from user memory
+ * @msg: the message
+ * @from: where its next bytes are
+ *
+ * Return: 0, -EFAULT or -ENOMEM.
+ */
+int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
+{
+	u32 count = msg->head_len - msg->filled;
+
+	if (copy_from_iter(msg->head + msg->filled, count, from) != count)
+		return -EFAULT;
+	msg->filled = msg->head_len;
+	while (msg->filled < msg->len) {
+		u32 span = kbus_msg_span(msg, msg->filled, msg->len - msg->filled);
+		struct page *page;
+		u32 offset;
+
+		if (kbus_msg_add_page(msg, msg->filled))
+			return -ENOMEM;
+		page = kbus_msg_page(msg, msg->filled, &offset);
+		if (copy_page_from_iter(page, offset, span, from) != span)
+			return -EFAULT;
+		msg->filled += span;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
  * kbus_msg_from_iter() - copy @len user bytes into what may become a message
  * @from: where the bytes are
  * @len: how many
@@ -118,30 +148,13 @@ struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 				    struct kbus_user *payer)
 {
 	struct kbus_msg *msg = kbus_msg_new(len, payer);
-	int err = -EFAULT;
+	int err;
 
 	if (IS_ERR(msg))
 		return msg;
-	if (copy_from_iter(msg->head, msg->head_len, from) != msg->head_len)
-		goto put;
-	msg->filled = msg->head_len;
-	while (msg->filled < len) {
-		u32 span = kbus_msg_span(msg, msg->filled, len - msg->filled);
-		struct page *page;
-		u32 offset;
-
-		err = kbus_msg_add_page(msg, msg->filled);
-		if (err)
-			goto put;
-		page = kbus_msg_page(msg, msg->filled, &offset);
-		err = -EFAULT;
-		if (copy_page_from_iter(page, offset, span, from) != span)
-			goto put;
-		msg->filled += span;
-		cond_resched();
-	}
-	return msg;
-put:
+	err = kbus_msg_fill(msg, from);
+	if (!err)
+		return msg;
 	kbus_msg_put(msg);
 	return ERR_PTR(err);
 }

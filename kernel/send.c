@@ -360,15 +360,20 @@ static bool kbus_send_used_serial(int err)
 	return !kbus_send_is_kept(err) && err != -ENOMEM && err != -ENOMSG;
 }
 
+static bool kbus_send_may_try(struct kbus_ksock *ks)
+{
+	return READ_ONCE(ks->wait.ready);
+}
+
 /* Sleep until another try makes sense; out_lock and the device's lock are held. */
-static int kbus_send_sleep(struct kbus_ksock *ks)
+static int kbus_send_sleep(struct kbus_ksock *ks, ktime_t until)
 {
 	u64 serial = ks->out_serial;
 	int err;
 
 	mutex_unlock(&ks->dev->lock);
 	mutex_unlock(&ks->out_lock);
-	err = wait_event_interruptible(ks->wq, READ_ONCE(ks->wait.ready));
+	err = kbus_wait_until(ks, kbus_send_may_try, until);
 	mutex_lock(&ks->out_lock);
 	mutex_lock(&ks->dev->lock);
 	kbus_wait_woke(ks);
@@ -393,7 +398,7 @@ static int kbus_send_or_wait(struct kbus_send *s)
 		}
 		if (err != -EAGAIN || !s->sleep)
 			break;
-		err = kbus_send_sleep(ks);
+		err = kbus_send_sleep(ks, s->until);
 		if (err)
 			break;
 	}
@@ -410,30 +415,17 @@ static int kbus_send_or_wait(struct kbus_send *s)
 	return err;
 }
 
-/**
- * kbus_send() - SEND: send the message that this KSock has written
- * @ks: the KSock
- * @nonblock: do not wait for room
- * @id: out: the message's id
- *
- * Return: 0, or a negative errno as listed at KBUS_IOC_SEND.
- */
-long kbus_send(struct kbus_ksock *ks, bool nonblock, struct kbus_msg_id *id)
+/* SEND of what is in @ks->out; out_lock is held. */
+static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
 {
+	struct kbus_msg *msg = ks->out;
 	struct kbus_message_header *hdr;
+	u64 serial = ks->out_serial;
 	struct kbus_pool pool;
-	struct kbus_msg *msg;
 	struct kbus_send s;
-	u64 serial;
 	int err;
 
-	mutex_lock(&ks->out_lock);
-	msg = ks->out;
-	serial = ks->out_serial;
-	if (!msg && !ks->out_begin_len) {
-		mutex_unlock(&ks->out_lock);
-		return -ENOMSG;
-	}
+	lockdep_assert_held(&ks->out_lock);
 	if (!msg || msg->filled < msg->len)
 		err = -EINVAL;
 	else
@@ -445,7 +437,8 @@ long kbus_send(struct kbus_ksock *ks, bool nonblock, struct kbus_msg_id *id)
 	kbus_pool_init(&pool);
 	kbus_send_init(&s, ks->dev, msg, &pool, KBUS_FULL_MISS);
 	s.sender = ks;
-	s.sleep = !nonblock;
+	s.sleep = until > 0;
+	s.until = until;
 	/* Replies ignore both flags. */
 	if (!kbus_msg_is_reply(hdr) && hdr->flags & KBUS_BIT_ALL_OR_WAIT)
 		s.when_full = KBUS_FULL_WAIT;
@@ -472,15 +465,77 @@ long kbus_send(struct kbus_ksock *ks, bool nonblock, struct kbus_msg_id *id)
 	kbus_request_free(s.request);
 	kbus_pool_free(&pool);
 	kbus_msg_put(msg);
-	if (kbus_send_is_kept(err)) {
-		mutex_unlock(&ks->out_lock);
+	if (kbus_send_is_kept(err))
 		return err;
-	}
 	if (err)
 		kbus_verbose(ks->dev, "KSock %u: SEND fails: %d\n", ks->id, err);
 drop:
 	if (ks->out_serial == serial)
 		kbus_ksock_drop_out(ks);
+	return err;
+}
+
+/**
+ * kbus_send() - SEND: send the message that this KSock has written
+ * @ks: the KSock
+ * @until: when to stop waiting for room, see kbus_wait_until()
+ * @id: out: the message's id
+ *
+ * Return: 0, or a negative errno as listed at KBUS_IOC_SEND.
+ */
+int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
+{
+	int err = -ENOMSG;
+
+	mutex_lock(&ks->out_lock);
+	if (ks->out || ks->out_begin_len)
+		err = kbus_send_out(ks, until, id);
+	mutex_unlock(&ks->out_lock);
+	return err;
+}
+
+/**
+ * kbus_send_waiting() - send the message of this KSock that waits for room
+ * @ks: the KSock
+ * @until: when to stop waiting for room
+ * @id: out: the message's id
+ *
+ * Return: 0, -ENOMSG if none does, or a negative errno of SEND.
+ */
+int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
+{
+	int err = -ENOMSG;
+
+	mutex_lock(&ks->out_lock);
+	if (ks->wait.since)
+		err = kbus_send_out(ks, until, id);
+	mutex_unlock(&ks->out_lock);
+	return err;
+}
+
+/**
+ * kbus_send_msg() - send a message that has been checked as far as write() does
+ * @ks: the KSock
+ * @msg: the message, whose reference is taken over
+ * @until: when to stop waiting for room
+ * @id: out: the message's id
+ *
+ * Return: 0, -EALREADY if another message has been written, or a negative errno
+ * of SEND.
+ */
+int kbus_send_msg(struct kbus_ksock *ks, struct kbus_msg *msg, ktime_t until,
+		  struct kbus_msg_id *id)
+{
+	int err;
+
+	mutex_lock(&ks->out_lock);
+	if (ks->out || ks->out_begin_len) {
+		mutex_unlock(&ks->out_lock);
+		kbus_msg_put(msg);
+		return -EALREADY;
+	}
+	ks->out = msg;
+	err = kbus_send_out(ks, until, id);
 	mutex_unlock(&ks->out_lock);
 	return err;
 }

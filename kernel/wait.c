@@ -30,6 +30,27 @@ static void kbus_wait_wake(struct kbus_wait *wait)
 	wake_up_interruptible_poll(&kbus_wait_ksock(wait)->wq, EPOLLOUT | EPOLLWRNORM);
 }
 
+/**
+ * kbus_wait_until() - sleep until something is true of a KSock
+ * @ks: the KSock; whoever makes it true wakes @ks->wq
+ * @holds: tells whether it is
+ * @until: the last moment, on CLOCK_MONOTONIC; KTIME_MAX is never
+ *
+ * Return: 0, -EAGAIN when it is too late, or -ERESTARTSYS.
+ */
+int kbus_wait_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks),
+		    ktime_t until)
+{
+	int err;
+
+	if (until == KTIME_MAX)
+		return wait_event_interruptible(ks->wq, holds(ks));
+	/* A timer takes what is less than 0 for an overflow, and so for no end. */
+	err = wait_event_interruptible_hrtimeout(ks->wq, holds(ks),
+						 max_t(ktime_t, 0, ktime_sub(until, ktime_get())));
+	return err == -ETIME ? -EAGAIN : err;
+}
+
 /* Whoever is in front of the first task that sleeps, and that task, may try. */
 void kbus_wait_wake_next(struct kbus_queue *q)
 {

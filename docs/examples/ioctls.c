@@ -36,6 +36,22 @@ static void read_all(int fd)
 	}
 }
 
+/* Two messages at once, to be read as one after the other. */
+static void blink(int fd)
+{
+	static const struct {
+		struct kbus_message_header header;
+		char name[12];
+		__u32 end_guard;
+	} __attribute__((aligned(KBUS_TRANSFER_ALIGN))) messages[2] = {
+		{ { KBUS_MSG_START_GUARD, .name_len = 11 }, "$.Lamp.Hall", KBUS_MSG_END_GUARD },
+		{ { KBUS_MSG_START_GUARD, .name_len = 11 }, "$.Lamp.Hall", KBUS_MSG_END_GUARD },
+	};
+	char room[2 * sizeof(messages[0])];
+
+	send_and_receive(fd, messages, sizeof(messages), room, sizeof(room));
+}
+
 static void make_the_switches_known(int fd)
 {
 	reset(fd);
@@ -84,5 +100,7 @@ int main(void)
 	printf("abandoned: %d\n", abandon(panel, id));
 	unbind_from(lamp, "$.Lamp.*", true);
 	read_all(lamp);
+
+	blink(lamp);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/kbus.h>
 
@@ -247,6 +248,29 @@ static void report_lost(int fd)
 
 	if (ioctl(fd, KBUS_IOC_REPORTLOST, &value))
 		err(1, "REPORTLOST");
+}
+
+/* --- TRANSFER --- */
+/* Send messages that are packed already, and give as many as come within a second and fit. */
+static unsigned int send_and_receive(int fd, const void *messages, __u32 length, void *room,
+				     __u32 room_length)
+{
+	struct kbus_transfer transfer = {
+		.send = (uintptr_t)messages,
+		.send_len = length,
+		.receive = (uintptr_t)room,
+		.receive_len = room_length,
+	};
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	transfer.deadline = (now.tv_sec + 1) * 1000000000ULL + now.tv_nsec;
+	if (ioctl(fd, KBUS_IOC_TRANSFER, &transfer))
+		err(1, "TRANSFER");
+	if (transfer.error)
+		errx(1, "TRANSFER: after %u messages: %s", transfer.sent, strerror(transfer.error));
+	printf("sent: %u, received: %u\n", transfer.sent, transfer.received);
+	return transfer.received;
 }
 
 /* --- PEERINFO --- */

@@ -40,6 +40,10 @@ SWITCH_OFF = 0
 SWITCH_ON = 1
 SWITCH_ASK = 0xFFFFFFFF
 
+TRANSFER_NOW = 0
+TRANSFER_NEVER = 0xFFFFFFFFFFFFFFFF
+TRANSFER_ALIGN = 8
+
 U32_MAX = 0xFFFFFFFF
 
 U32 = struct.Struct("=I")
@@ -55,6 +59,9 @@ BIND_EVENT = struct.Struct("=3I")
 NAME_QUERY = struct.Struct("=2IQ")
 #: count
 LOST_MSGS = struct.Struct("=Q")
+#: send, ids, receive (addresses), deadline, lost; send_len, receive_len, sent, error, kept, received,
+#: received_len, queued, next_len, receive_max
+TRANSFER = struct.Struct("=5Q10I")
 #: ksock_id, pid, uid, gid
 PEER_INFO = struct.Struct("=4I")
 
@@ -107,6 +114,7 @@ IOC_VERBOSE = _iowr(15, U32)
 IOC_NEWDEVICE = _ior(16, U32)
 IOC_REPORTREPLIERBINDS = _iowr(17, U32)
 IOC_MAXMSGSIZE = _iowr(18, U32)
+IOC_TRANSFER = _iowr(32, TRANSFER)
 IOC_LOSTMSGS = _ior(33, LOST_MSGS)
 IOC_REPORTLOST = _iowr(34, U32)
 IOC_RESOLVE = _iowr(35, NAME_QUERY)

@@ -55,6 +55,8 @@ IOCTLS = {
     "REPORTREPLIERBINDS": number(raw.OFF, 1, 1),
     "MAXMSGSIZE": number(1 << 20, 1, 0),
     "LOSTMSGS": Expected(bytes(8), 0, 1),
+    # Before anything is done, and after it
+    "TRANSFER": Expected(bytes(80), 1, 2),
     "REPORTLOST": number(raw.ON, 1, 1),
     "RESOLVE": Expected(bytes(4) + NAMED, 1, 1),
     "ABANDON": Expected(ID, 1, 0, errno.ENOENT),

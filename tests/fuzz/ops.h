@@ -56,6 +56,8 @@ long op_message(struct task *task, const uint32_t *arg);
 long op_send(struct task *task, const uint32_t *arg);
 long op_discard(struct task *task, const uint32_t *arg);
 
+long op_transfer(struct task *task, const uint32_t *arg);
+
 long op_next(struct task *task, const uint32_t *arg);
 long op_read(struct task *task, const uint32_t *arg);
 long op_take(struct task *task, const uint32_t *arg);

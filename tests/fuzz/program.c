@@ -29,6 +29,8 @@ const struct op_type op_types[] = {
 	{ "message", op_message, 30,
 	  { ARG_SLOT, ARG_NAME, ARG_KIND, ARG_WORDS, ARG_FLAW, ARG_HOW } },
 	{ "send", op_send, 12, { ARG_SLOT, ARG_MEMORY } },
+	{ "transfer", op_transfer, 24,
+	  { ARG_SLOT, ARG_NAME, ARG_KIND, ARG_WORDS, ARG_FLAW, ARG_HOW } },
 	{ "discard", op_discard, 4, { ARG_SLOT } },
 	{ "abandon", op_abandon, 4, { ARG_SLOT, ARG_PICK, ARG_MEMORY } },
 	{ "next", op_next, 6, { ARG_SLOT, ARG_MEMORY } },

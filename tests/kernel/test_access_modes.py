@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 import pytest
 
-from tests.kernel import raw
+from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import device_stats, refused
 from tests.kernel.processes import NOBODY, become, in_child
@@ -88,6 +88,10 @@ ACTIONS = {
     "MAXMSGSIZE set": Action(number("MAXMSGSIZE", SIZE), WRITING),
     "NEWDEVICE": Action(number("NEWDEVICE"), ANY, errno.EPERM),
     "PEERINFO": Action(lambda fd: raw.peer_info(fd, 0), ANY, errno.ESRCH),
+    "TRANSFER sending": Action(lambda fd: transfer.send(fd, raw.message(b"$.A")), WRITING),
+    "TRANSFER receiving": Action(transfer.receive, READING),
+    "TRANSFER both": Action(lambda fd: transfer.Transfer(raw.message(b"$.A")).call(fd), BOTH),
+    "TRANSFER neither": Action(lambda fd: transfer.Transfer(room=0).call(fd), ANY),
     "read": Action(lambda fd: os.read(fd.fd, 10), READING),
     "write": Action(lambda fd: os.write(fd.fd, raw.message(b"$.A")), WRITING),
 }

@@ -31,6 +31,10 @@ STRUCTS = {
     "kbus_bind_request": ["is_replier", "name_len", "name", ""],
     "kbus_replier_query": ["ksock_id", "name_len", "name", ""],
     "kbus_lost_msgs": ["count", ""],
+    "kbus_transfer": [
+        *("send", "", "ids", "", "receive", "", "deadline", "", "lost", "", "send_len", "receive_len"),
+        *("sent", "error", "kept", "received", "received_len", "queued", "next_len", "receive_max"),
+    ],
     "kbus_peer_info": ["ksock_id", "pid", "uid", "gid"],
 }
 """What each 32-bit word of the structs is; "" for the second of two words."""

@@ -44,6 +44,24 @@ STRUCTS = {
     "kbus_bind_request": (abi.NAME_QUERY, ["is_replier", "name_len", "name"]),
     "kbus_replier_query": (abi.NAME_QUERY, ["ksock_id", "name_len", "name"]),
     "kbus_lost_msgs": (abi.LOST_MSGS, ["count"]),
+    "kbus_transfer": (
+        abi.TRANSFER,
+        [
+            *(
+                "send",
+                "ids",
+                "receive",
+                "deadline",
+                "lost",
+                "send_len",
+                "receive_len",
+                "sent",
+                "error",
+                "kept",
+            ),
+            *("received", "received_len", "queued", "next_len", "receive_max"),
+        ],
+    ),
     "kbus_peer_info": (abi.PEER_INFO, ["ksock_id", "pid", "uid", "gid"]),
 }
 
@@ -83,7 +101,7 @@ def test_every_macro_has_its_value_here(in_c: dict[str, object]) -> None:
 
 def test_macros_are_found() -> None:
     assert {"KBUS_MSG_START_GUARD", "KBUS_BIT_URGENT", "KBUS_IOC_BIND", "KBUS_IOC_PEERINFO"} <= set(MACROS)
-    assert len([macro for macro in MACROS if macro.startswith("KBUS_IOC_")]) == 23
+    assert len([macro for macro in MACROS if macro.startswith("KBUS_IOC_")]) == 24
 
 
 def test_every_struct_is_known() -> None:

@@ -267,6 +267,33 @@ static void check_request(int sender, int replier)
 	CHECK(get(sender, KBUS_IOC_NUMMSGS, PATTERN) == 0);
 }
 
+static void check_transfer(int one)
+{
+	const struct plain messages[2] = { plain_message(0), plain_message(0) };
+	struct kbus_msg_id ids[2];
+	struct plain room[2];
+	struct kbus_transfer transfer = {
+		.send = (uintptr_t)messages, .send_len = sizeof(messages), .ids = (uintptr_t)ids,
+		.receive = (uintptr_t)room, .receive_len = sizeof(room),
+		.deadline = KBUS_TRANSFER_NEVER,
+	};
+
+	CHECK(bind_as(one, KBUS_IOC_BIND, "$.C", 0) == 0);
+	CHECK(ioctl(one, KBUS_IOC_TRANSFER, &transfer) == 0);
+	CHECK(transfer.sent == 2 && transfer.error == 0 && transfer.kept == 0);
+	CHECK(transfer.send == (uintptr_t)&messages[2] && transfer.send_len == 0);
+	CHECK(transfer.received == 2 && transfer.received_len == sizeof(room));
+	CHECK(transfer.queued == 0 && transfer.next_len == 0 && transfer.lost == 0);
+	CHECK(same_id(room[0].hdr.id, ids[0]) && same_id(room[1].hdr.id, ids[1]));
+	CHECK(ids[1].serial_num == ids[0].serial_num + 1);
+	transfer.deadline = KBUS_TRANSFER_NOW;
+	CHECK(ioctl(one, KBUS_IOC_TRANSFER, &transfer) == 0);
+	CHECK(transfer.sent == 0 && transfer.received == 0);
+	CHECK(bind_as(one, KBUS_IOC_UNBIND, "$.C", 0) == 0);
+	transfer.kept = 2;
+	FAILS(EINVAL, ioctl(one, KBUS_IOC_TRANSFER, &transfer));
+}
+
 static void check_limits(int one)
 {
 	/* Two halves, so that a 32-bit long would show. */
@@ -310,6 +337,7 @@ int main(void)
 	check_extended(one);
 	check_refusals(one);
 	check_request(one, other);
+	check_transfer(one);
 	check_limits(one);
 	check_switch(one, KBUS_IOC_MSGONLYONCE);
 	check_switch(one, KBUS_IOC_REPORTLOST);

@@ -181,6 +181,56 @@ struct kbus_peer_info {
 	__u32 gid;
 };
 
+/* Values of @deadline in struct kbus_transfer: not at all, and without an end. */
+#define KBUS_TRANSFER_NOW	0ULL
+#define KBUS_TRANSFER_NEVER	0xFFFFFFFFFFFFFFFFULL
+
+/* Where a message begins in the buffers of TRANSFER: at multiples of so many bytes. */
+#define KBUS_TRANSFER_ALIGN	8
+
+/**
+ * struct kbus_transfer - messages to send, and room for messages to receive
+ * @send: user address of messages, one after the other, each padded with bytes
+ *	of any value to a multiple of KBUS_TRANSFER_ALIGN; out: of what is left
+ * @ids: user address of an array of struct kbus_msg_id, one for each message to
+ *	send, or 0: where the ids of those sent are stored
+ * @receive: user address of a buffer, to be filled in the same manner
+ * @deadline: how long to wait, for room and then for a message: until that many
+ *	ns of CLOCK_MONOTONIC, KBUS_TRANSFER_NOW, or KBUS_TRANSFER_NEVER
+ * @lost: out: copies that this KSock has missed, as LOSTMSGS tells
+ * @send_len: bytes at @send, with or without the padding of the last message;
+ *	out: what is left of them
+ * @receive_len: bytes that the buffer has room for
+ * @sent: out: how many messages were sent
+ * @error: out: 0, or the errno with which SEND of the next one failed
+ * @kept: out: 1 if that one waits for room in the kernel, as after SEND with
+ *	EAGAIN or EINTR, and is no more at @send; in: 1 to send that one first
+ * @received: out: how many messages are in the buffer
+ * @received_len: out: bytes of them, with padding
+ * @queued: out: how many messages are left in the queue
+ * @next_len: out: bytes of the first of them
+ * @receive_max: receive no more messages than that, 0 for as many as fit
+ *
+ * A call that is repeated with what came back goes on where it ended.
+ */
+struct kbus_transfer {
+	__u64 send;
+	__u64 ids;
+	__u64 receive;
+	__u64 deadline;
+	__u64 lost;
+	__u32 send_len;
+	__u32 receive_len;
+	__u32 sent;
+	__u32 error;
+	__u32 kept;
+	__u32 received;
+	__u32 received_len;
+	__u32 queued;
+	__u32 next_len;
+	__u32 receive_max;
+};
+
 /*
  * Values of the switches MSGONLYONCE, VERBOSE, REPORTREPLIERBINDS and
  * REPORTLOST. The value before the call is returned through the argument.
@@ -315,6 +365,28 @@ struct kbus_peer_info {
  * EINVAL: not a value of a switch.
  */
 #define KBUS_IOC_REPORTLOST	_IOWR(KBUS_IOC_MAGIC, 34, __u32)
+
+/* Both ways. */
+
+/*
+ * TRANSFER: send any number of messages, then receive as many as are there, fit
+ * and are wanted, and wait until at least one has come. What is sent is sent as by write()
+ * and SEND, what is received as by NEXTMSG and read(), each message whole; what
+ * others have written or begun to read with those calls stays as it is.
+ * After a message that could not be sent, the others are left, and what is
+ * queued is received without waiting. Nor does it wait if the first message
+ * queued does not fit, or if the descriptor is O_NONBLOCK.
+ * EBADF: something to send, and not open for writing, or room to receive, and
+ * not open for reading. EINVAL: @kept is neither 0 nor 1.
+ * EFAULT: nothing was received because the buffer is not writable.
+ * EINTR: a signal came before anything was sent or received.
+ * In @error: the errnos of write() and SEND; EALREADY: a message that was written
+ * has not been sent; EINVAL, too: the message is not complete; EFAULT: it is not
+ * readable, or it was sent, and its id could not be stored; EAGAIN: with
+ * KBUS_BIT_ALL_OR_WAIT, no room in time; EINTR: a signal came while it waited;
+ * ENOMSG: @kept is 1, and no message waits.
+ */
+#define KBUS_IOC_TRANSFER	_IOWR(KBUS_IOC_MAGIC, 32, struct kbus_transfer)
 
 /* The device, and the others on it. */
 

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: MIT
+"""TRANSFER: many messages in and out with one call."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from kbus import Announcement, Ksock
+from tests.kernel import raw, transfer
+from tests.kernel.conftest import OpenKsock
+from tests.kernel.helpers import (
+    IOCTL,
+    blocked_in,
+    device_stats,
+    fails,
+    fill,
+    handler,
+    ksock_stats,
+    packets,
+    wait_until,
+)
+from tests.kernel.room import waiting
+from tests.kernel.transfer import NEVER, NOW, Transfer, pack, soon
+
+pytestmark = pytest.mark.abi("TRANSFER")
+
+A = raw.message(b"$.A")
+REQUEST = raw.message(b"$.A", flags=raw.WANT_A_REPLY)
+
+
+def sized(number: int, words: int = 1) -> bytes:
+    """A message to $.A that can be told from others, with so many words of data."""
+    return raw.message(b"$.A", number.to_bytes(4, "little") * words)
+
+
+@pytest.fixture
+def listener(ksock: OpenKsock) -> Ksock:
+    """A KSock that is bound to $.A."""
+    one = ksock()
+    one.bind("$.A")
+    return one
+
+
+@pytest.mark.rule(14, 15, 16)
+@pytest.mark.axiom("order")
+def test_messages_are_sent_in_order(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    messages = [sized(number, number % 5) for number in range(40)]
+    done = transfer.send(sender, *messages)
+    assert (done.sent, done.error, done.to_send, done.kept) == (40, 0, b"", 0)
+    received = packets(listener)
+    assert [packet.data for packet in received] == [raw.parse(message).data for message in messages]
+    assert [packet.id for packet in received] == done.ids
+    assert [packet.from_ for packet in received] == [sender.ksock_id()] * 40
+    assert raw.msg_id(sender, "LASTSENT") == done.ids[-1]
+
+
+@pytest.mark.rule(17, 18)
+@pytest.mark.axiom("order", "urgency")
+def test_messages_are_received_in_the_order_of_the_queue(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    for number in range(50):
+        raw.send(sender, sized(number, number % 5))
+    raw.send(sender, raw.message(b"$.A", b"now!", flags=raw.URGENT))
+    done = transfer.receive(listener)
+    expected = [b"now!", *(raw.parse(sized(number, number % 5)).data for number in range(50))]
+    assert [raw.parse(packet).data for packet in done.packets] == expected
+    assert (done.received, done.queued, done.next_len, done.lost) == (51, 0, 0, 0)
+    assert ksock_stats(listener)["received"] == 51
+    assert ksock_stats(listener)["bytes"] == 0
+
+
+@pytest.mark.parametrize("length", [0, 1, 500, 511, 512, 1500, 20_000])
+def test_a_message_is_the_same_whichever_way_it_goes(ksock: OpenKsock, listener: Ksock, length: int) -> None:
+    message = raw.message(b"$.A", os.urandom(4 * length), flags=0xABC0_0000 & 0x3FFF_0000)
+    sender = ksock()
+    transfer.send(sender, message)
+    raw.send(sender, message)
+    (first,) = transfer.receive(listener, room=len(message)).packets
+    second = raw.receive(listener)
+    assert first[12:] == second[12:]
+    assert raw.parse(first).data == raw.parse(message).data
+    assert raw.parse(first).flags == raw.parse(message).flags
+
+
+@pytest.mark.rule(24, 25)
+@pytest.mark.axiom("answer")
+def test_a_request_and_its_answer_are_a_call_each(ksock: OpenKsock) -> None:
+    asker, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    answers: list[Transfer] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(Transfer(REQUEST, deadline=NEVER).call(asker)), daemon=True
+    )
+    thread.start()
+    asked = transfer.receive(replier, deadline=NEVER)
+    request = raw.parse(asked.packets[0])
+    assert request.flags & raw.WANT_YOU_TO_REPLY
+    assert ksock_stats(replier)["unreplied"] == 1
+    reply = raw.message(b"$.A", b"yes.", to=request.from_, in_reply_to=request.id)
+    done = Transfer(reply, deadline=soon(0.01)).call(replier)
+    assert (done.sent, done.error, done.received) == (1, 0, 0)
+    thread.join()
+    assert answers[0].ids == [request.id]
+    assert [raw.parse(packet).data for packet in answers[0].packets] == [b"yes."]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (raw.message(b"$.A", start=1), "EINVAL"),
+        (raw.message(b"$.A", end=1), "EINVAL"),
+        (A[:-4], "EINVAL"),
+        (A[:20], "EINVAL"),
+        (raw.message(b"$.A", name_len=1001), "ENAMETOOLONG"),
+        (raw.message(b"$.A", data_len=1 << 29), "EMSGSIZE"),
+        (raw.message(b"$.A*"), "EBADMSG"),
+        (raw.message(b"$.*"), "EBADMSG"),
+        (raw.message(b"$.KBUS.Mine"), "EACCES"),
+        (raw.message(b"$.B", flags=raw.WANT_A_REPLY), "EADDRNOTAVAIL"),
+        (raw.message(b"$.A", to=1, in_reply_to=(0, 77)), "ECONNREFUSED"),
+    ],
+)
+def test_what_cannot_be_sent_stops_what_comes_after(
+    ksock: OpenKsock, listener: Ksock, wrong: bytes, error: str
+) -> None:
+    """Those before it stay sent, and it can be passed over. What is queued is received without waiting."""
+    both = ksock()
+    both.bind("$.A")
+    done = Transfer(pack(sized(1), wrong, sized(2)), deadline=NEVER).call(both)
+    assert (done.sent, errno.errorcode[done.error], done.kept) == (1, error, 0)
+    assert done.to_send == pack(wrong, sized(2))
+    assert [raw.parse(packet).data for packet in done.packets] == [b"\1\0\0\0"]
+    done.to_send = done.to_send[len(pack(wrong, b"")) :]
+    done.call(both)
+    assert (done.sent, done.error) == (1, 0)
+    assert [packet.data for packet in packets(listener)] == [b"\1\0\0\0", b"\2\0\0\0"]
+
+
+@pytest.mark.rule(15)
+def test_a_message_that_is_being_written_stays(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    os.write(sender.fileno(), A[:20])
+    done = transfer.send(sender, A)
+    assert (done.sent, done.error, done.to_send) == (0, errno.EALREADY, A)
+    os.write(sender.fileno(), A[20:])
+    sender.send()
+    assert transfer.send(sender, A).sent == 1
+    assert len(packets(listener)) == 2
+
+
+def test_a_message_that_is_being_read_stays(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    sender.send_msg(Announcement("$.A", b"read"))
+    sender.send_msg(Announcement("$.A", b"more"))
+    length = listener.next_msg()
+    begun = os.read(listener.fileno(), 10)
+    assert [raw.parse(packet).data for packet in transfer.receive(listener).packets] == [b"more"]
+    assert raw.parse(begun + os.read(listener.fileno(), length)).data == b"read"
+
+
+def test_what_does_not_fit_stays_queued(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    small, large = sized(1), sized(2, 100)
+    transfer.send(sender, small, large, small)
+    step = len(pack(small, b""))
+    for room in (step, step + len(large) - 1):
+        done = transfer.receive(listener, room, NEVER)
+        assert (done.received, done.queued, done.next_len) == (1, 2, len(large))
+        # The next one does not fit, and waiting would not help.
+        done = transfer.receive(listener, step, NEVER)
+        assert (done.received, done.queued, done.next_len) == (0, 2, len(large))
+        done = transfer.receive(listener, len(large) + step)
+        assert (done.received, done.queued, done.next_len) == (2, 0, 0)
+        transfer.send(sender, small, large, small)
+
+
+@pytest.mark.parametrize("most", [1, 2, 15, 16, 17, 39])
+def test_no_more_than_are_wanted(ksock: OpenKsock, listener: Ksock, most: int) -> None:
+    messages = [sized(number, number % 5) for number in range(40)]
+    transfer.send(ksock(), *messages)
+    first = Transfer(receive_max=most, deadline=NEVER).call(listener)
+    assert (first.received, first.queued, first.next_len) == (most, 40 - most, len(messages[most]))
+    rest = Transfer(receive_max=41).call(listener)
+    assert [raw.parse(packet).data for packet in first.packets + rest.packets] == [
+        raw.parse(message).data for message in messages
+    ]
+
+
+@pytest.mark.rule(23)
+@pytest.mark.axiom("loss")
+def test_it_tells_how_many_were_lost(ksock: OpenKsock, listener: Ksock) -> None:
+    listener.set_max_messages(3)
+    transfer.send(ksock(), *[A] * 10)
+    done = transfer.receive(listener)
+    assert (done.received, done.lost) == (3, 7)
+
+
+@pytest.mark.rule(23)
+def test_room_that_it_makes_is_reported_in(ksock: OpenKsock, listener: Ksock) -> None:
+    listener.set_max_messages(2)
+    listener.report_lost_messages(True)
+    transfer.send(ksock(), *[A] * 5)
+    assert transfer.receive(listener).received == 2
+    (report,) = transfer.receive(listener).packets
+    assert raw.parse(report).name == b"$.KBUS.MessagesLost"
+
+
+def test_it_waits_until_the_deadline(ksock: OpenKsock) -> None:
+    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    done = transfer.receive(ksock(), deadline=begin + 50_000_000)
+    assert time.clock_gettime_ns(time.CLOCK_MONOTONIC) >= begin + 50_000_000
+    assert done.received == 0
+
+
+@pytest.mark.parametrize("deadline", [NOW, 1, soon(-1)])
+def test_a_deadline_that_has_passed_is_no_wait(ksock: OpenKsock, deadline: int) -> None:
+    assert transfer.receive(ksock(), deadline=deadline).received == 0
+
+
+def test_o_nonblock_is_no_wait(ksock: OpenKsock) -> None:
+    assert transfer.receive(ksock(nonblocking=True), deadline=NEVER).received == 0
+
+
+def test_with_nothing_to_send_and_no_room_it_tells_how_things_are(ksock: OpenKsock, listener: Ksock) -> None:
+    raw.send(ksock(), A)
+    done = Transfer(room=0, deadline=NEVER).call(listener)
+    assert (done.sent, done.received, done.queued, done.next_len) == (0, 0, 1, len(A))
+
+
+@pytest.mark.rule(22)
+def test_all_or_wait_waits_for_room(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.A")
+    results: list[Transfer] = []
+    thread = threading.Thread(
+        target=lambda: results.append(
+            transfer.send(sender, waiting(b"one."), waiting(b"two."), deadline=NEVER)
+        ),
+        daemon=True,
+    )
+    thread.start()
+    for text in (b"", b"one."):
+        # Right after the one before it was read, that one's successor still waits, and nothing is queued.
+        wait_until(lambda: device_stats()["waiting"] == full.num_messages() == 1, "a message waits")
+        assert raw.parse(raw.receive(full)).data == text
+    thread.join()
+    assert results[0].sent == 2
+    assert [packet.data for packet in packets(full)] == [b"two."]
+
+
+@pytest.mark.rule(22)
+@pytest.mark.parametrize("deadline", [NOW, 1, None])
+def test_a_message_that_waits_is_kept(ksock: OpenKsock, deadline: int | None) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.A")
+    to_send = pack(waiting(b"one."), waiting(b"two."))
+    done = Transfer(to_send, room=0, deadline=soon(0.05) if deadline is None else deadline).call(sender)
+    assert (done.sent, done.error, done.kept) == (0, errno.EAGAIN, 1)
+    assert done.to_send == waiting(b"two.")
+    assert device_stats()["waiting"] == 1
+    # Called again with what came back it goes on, and can do nothing yet.
+    done.deadline = NOW
+    assert done.call(sender).kept == 1
+    raw.receive(full)
+    done.call(sender)
+    assert (done.sent, done.error, done.kept) == (1, errno.EAGAIN, 1)
+    assert [packet.data for packet in packets(full)] == [b"one."]
+    done.call(sender)
+    assert (done.sent, done.error, done.kept) == (1, 0, 0)
+    assert [packet.data for packet in packets(full)] == [b"two."]
+    done.kept = 1
+    done.call(sender)
+    assert (done.sent, done.error, done.kept) == (0, errno.ENOMSG, 0)
+
+
+@pytest.mark.rule(22)
+def test_what_is_kept_is_sent_by_send_too(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.A")
+    transfer.send(sender, waiting(b"one."))
+    assert transfer.send(sender, A).error == errno.EALREADY
+    raw.receive(full)
+    sender.send()
+    assert [packet.data for packet in packets(full)] == [b"one."]
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_signal_ends_the_wait_or_is_not_noticed(ksock: OpenKsock, listener: Ksock, restart: bool) -> None:
+    main = threading.main_thread()
+    assert threading.current_thread() is main
+    with handler(signal.SIGUSR1, restart) as came:
+
+        def disturb() -> None:
+            wait_until(lambda: blocked_in(main.native_id or 0, IOCTL), "the test sleeps in TRANSFER")
+            os.kill(os.getpid(), signal.SIGUSR1)
+            if restart:
+                time.sleep(0.05)
+                raw.send(sender, A)
+
+        sender = ksock()
+        thread = threading.Thread(target=disturb, daemon=True)
+        thread.start()
+        if restart:
+            assert transfer.receive(listener, deadline=NEVER).received == 1
+        else:
+            done = Transfer(raw.message(b"$.B"), deadline=soon(20)).call(listener)
+            # Something was done, so that is told.
+            assert (done.sent, done.received) == (1, 0)
+        thread.join()
+        assert came
+
+
+@pytest.mark.rule(8)
+def test_what_the_descriptor_must_be_open_for(ksock: OpenKsock, write_only: raw.Descriptor) -> None:
+    with fails(errno.EBADF):
+        Transfer(A, room=0).call(ksock(mode="r"))
+    with fails(errno.EBADF):
+        Transfer(room=0, kept=1).call(ksock(mode="r"))
+    with fails(errno.EBADF):
+        Transfer(room=1).call(write_only)
+    assert transfer.send(write_only, A).sent == 1
+    assert transfer.receive(ksock(mode="r")).received == 0
+
+
+def test_wrong_arguments(ksock: OpenKsock) -> None:
+    with fails(errno.EINVAL):
+        Transfer(kept=2).call(ksock())
+
+
+@pytest.mark.axiom("loss")
+def test_bad_addresses_lose_nothing(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    done = Transfer(A, room=0).call(sender, {"send": 8})
+    assert (done.sent, done.error) == (0, errno.EFAULT)
+    # It was sent, but there is no place for its id.
+    done = Transfer(pack(A, A), room=0).call(sender, {"ids": 8})
+    assert (done.sent, done.error, done.to_send) == (1, errno.EFAULT, A)
+    assert Transfer(A, room=0).call(sender, {"ids": 0}).sent == 1
+    with fails(errno.EFAULT):
+        Transfer().call(listener, {"receive": 8})
+    assert len(transfer.receive(listener).packets) == 2
+
+
+@pytest.mark.axiom("order", "loss")
+def test_two_readers_and_two_senders_at_once(ksock: OpenKsock, listener: Ksock) -> None:
+    """Each message comes to one of the readers of a KSock, and to each of them in order."""
+    listener.set_max_messages(1000)
+    count, senders = 400, [ksock(), ksock()]
+    got: list[list[bytes]] = [[], []]
+
+    def read(mine: list[bytes]) -> None:
+        while sum(map(len, got)) < 2 * count:
+            mine += transfer.receive(listener, room=300, deadline=soon(0.02)).packets
+
+    def write(sender: Ksock) -> None:
+        for number in range(0, count, 8):
+            assert transfer.send(sender, *[sized(number + i, i) for i in range(8)]).sent == 8
+
+    threads = [threading.Thread(target=read, args=(mine,), daemon=True) for mine in got]
+    threads += [threading.Thread(target=write, args=(sender,), daemon=True) for sender in senders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [[raw.parse(packet).id for packet in mine] for mine in got]
+    assert all(mine == sorted(mine) for mine in ids)
+    assert len(set(ids[0] + ids[1])) == 2 * count
+    assert ksock_stats(listener)["lost"] == 0
