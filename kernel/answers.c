@@ -36,8 +36,7 @@ void kbus_answers_destroy(struct kbus_dev *dev)
 
 static size_t kbus_request_cost(const struct kbus_request *req)
 {
-	return sizeof(*req) + sizeof(struct kbus_item) + sizeof(*req->status) +
-		req->status->head_len;
+	return sizeof(*req) + sizeof(*req->status) + req->status->head_len;
 }
 
 /**
@@ -61,8 +60,7 @@ struct kbus_request *kbus_request_new(struct kbus_user *payer)
 	for (i = 0; i < ARRAY_SIZE(kbus_statuses); i++)
 		len = max(len, strlen(kbus_statuses[i]));
 	req->status = kbus_msg_synthetic(len, 0);
-	req->answer = kbus_item_new();
-	if (!req->status || !req->answer) {
+	if (!req->status) {
 		kbus_request_free(req);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -83,7 +81,6 @@ void kbus_request_free(struct kbus_request *req)
 		kbus_user_put(req->payer);
 	}
 	kbus_msg_put(req->status);
-	kbus_item_free(req->answer);
 	kfree(req);
 }
 

@@ -58,6 +58,7 @@ static const struct rhashtable_params kbus_name_params = {
 int kbus_bindings_init(struct kbus_dev *dev)
 {
 	INIT_LIST_HEAD(&dev->bindings);
+	dev->bindings_changed = 1;
 	dev->hash_seed = get_random_u32();
 	return rhashtable_init(&dev->names, &kbus_name_params);
 }
@@ -178,6 +179,63 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 		first = found;
 	}
 	return first;
+}
+
+static u32 kbus_route_words(u32 len)
+{
+	return DIV_ROUND_UP(len, sizeof(u32));
+}
+
+/**
+ * kbus_route_is_for() - does a route lead where a message goes
+ * @route: the route
+ * @name: the message's name with its padding, which has been checked
+ * @len: its length
+ */
+bool kbus_route_is_for(const struct kbus_route *route, const char *name, u32 len)
+{
+	const u32 *words = (const u32 *)name;
+	u32 i;
+
+	if (len != route->len)
+		return false;
+	for (i = 0; i < kbus_route_words(len); i++) {
+		if (words[i] != route->name[i])
+			return false;
+	}
+	return true;
+}
+
+/* From now on the route is that of a name, unless that is too long for it. */
+bool kbus_route_set(struct kbus_route *route, const char *name, u32 len)
+{
+	if (len > sizeof(route->name))
+		return false;
+	route->at = 0;
+	route->len = len;
+	memcpy(route->name, name, kbus_route_words(len) * sizeof(u32));
+	return true;
+}
+
+/**
+ * kbus_route_match() - kbus_name_match(), for the price of a comparison if nothing
+ *	has changed since the last time
+ * @dev: the device, whose lock is held
+ * @route: the route
+ *
+ * The other names that a message's name matches follow from the first of them,
+ * so that their next_match is still right.
+ *
+ * Return: what kbus_name_match() does.
+ */
+struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *route)
+{
+	lockdep_assert_held(&dev->lock);
+	if (route->at != dev->bindings_changed) {
+		route->match = kbus_name_match(dev, (const char *)route->name, route->len);
+		route->at = dev->bindings_changed;
+	}
+	return route->match;
 }
 
 /* The R binding that gets a Request whose name has these matches, or NULL */
@@ -359,6 +417,7 @@ int kbus_binding_link(struct kbus_binding *b)
 	ks->nr_bindings++;
 	list_add(&b->by_device, &dev->bindings);
 	dev->nr_bindings++;
+	dev->bindings_changed++;
 	return 0;
 }
 
@@ -381,6 +440,7 @@ void kbus_binding_unlink(struct kbus_binding *b)
 	b->ks->nr_bindings--;
 	list_del(&b->by_device);
 	dev->nr_bindings--;
+	dev->bindings_changed++;
 }
 
 /* The newest binding that this KSock has made of this name and kind, or NULL */

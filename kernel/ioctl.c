@@ -136,8 +136,8 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			ks->in_flags = kbus_msg_header(item->msg)->flags |
 				(item->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
 			kbus_queue_pop(q);
+			refcount_inc(&item->msg->refs);
 			ks->in = item->msg;
-			item->msg = NULL;
 		}
 		more = !list_empty(&q->waiting) || q->lost_unreported;
 		spin_unlock(&q->lock);

@@ -85,9 +85,13 @@ struct kbus_user *kbus_user_ref(struct kbus_user *user);
 void kbus_user_put(struct kbus_user *user);
 bool kbus_user_count(atomic_t *counter, unsigned int limit);
 bool kbus_user_charge(struct kbus_user *user, size_t bytes);
-void kbus_user_charge_always(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
 size_t kbus_user_bytes_left(struct kbus_user *user);
+
+static inline void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
+{
+	atomic_long_add(bytes, &user->bytes);
+}
 
 /* ---- name.c: the syntax of names ---- */
 
@@ -96,6 +100,43 @@ char kbus_name_wildcard(const char *name, size_t len);
 bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
+
+struct kbus_dev;
+struct kbus_ksock;
+struct kbus_binding;
+struct kbus_request;
+struct kbus_msg;
+
+/**
+ * struct kbus_item - one copy of a message in a queue
+ * @node: in kbus_queue.items, or in a list of spare items
+ * @by_binding: in kbus_binding.items
+ * @msg: the message
+ * @binding: by which it came; NULL for a reply to its requester, and the like
+ * @request: the Request that whoever reads this copy must answer, or NULL
+ * @is_aside: an unbind event over the queue's limit
+ * @ends_events: a KBUS_NAME_UNBIND_EVENTS_LOST
+ */
+struct kbus_item {
+	struct list_head node;
+	struct list_head by_binding;
+	struct kbus_msg *msg;
+	struct kbus_binding *binding;
+	struct kbus_request *request;
+	bool is_aside;
+	bool ends_events;
+};
+
+static inline void kbus_item_init(struct kbus_item *item)
+{
+	INIT_LIST_HEAD(&item->node);
+	INIT_LIST_HEAD(&item->by_binding);
+	item->msg = NULL;
+	item->binding = NULL;
+	item->request = NULL;
+	item->is_aside = false;
+	item->ends_events = false;
+}
 
 /**
  * struct kbus_msg - a message, whole or still being written
@@ -106,10 +147,12 @@ bool kbus_name_is_kbus(const char *name, size_t len);
  * @charged: bytes charged to @payer
  * @pages: the bytes from @head_len on
  * @nr_pages: length of @pages, of which the last may still be NULL
+ * @item: for its first copy, so that most messages are one object
+ * @item_is_used: @item is planned or queued; kbus_dev.lock
  * @head_len: bytes in @head: all, or as many as hold the longest header and name
  * @head: how the message begins
  *
- * Nothing in it changes once it is queued. The one word that differs between
+ * Nothing but @item changes once it is queued. The one word that differs between
  * copies, the flags, is made when a copy is read.
  */
 struct kbus_msg {
@@ -121,11 +164,19 @@ struct kbus_msg {
 	size_t charged;
 	struct page **pages;
 	unsigned int nr_pages;
+	bool item_is_used;
+	struct kbus_item item;
 	u8 head[] __aligned(8);
 };
 
+int kbus_msg_cache_init(void);
+void kbus_msg_cache_exit(void);
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer);
-int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from);
+bool kbus_get_few_bytes(void *to, const void __user *from, u32 count);
+bool kbus_put_few_bytes(void __user *to, const void *from, u32 count);
+struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available, u32 max_len,
+				    struct kbus_user *payer);
+bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to);
 struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 				    struct kbus_user *payer);
 struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len);
@@ -138,6 +189,7 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 			struct iov_iter *to);
 void kbus_msg_uncharge(struct kbus_msg *msg);
 void kbus_msg_put(struct kbus_msg *msg);
+void kbus_msg_free(struct kbus_msg *msg);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
 int kbus_msg_check_filled(const struct kbus_msg *msg);
@@ -173,32 +225,17 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 	return (const char *)msg->head + kbus_msg_name_offset(kbus_msg_header(msg));
 }
 
+/* ---- spares.c: memory that the next messages will want ---- */
+
+void kbus_spares_init(void);
+void kbus_spares_get(void);
+void kbus_spares_put(void);
+struct kbus_msg *kbus_spare_msg(void);
+bool kbus_spare_msg_keep(struct kbus_msg *msg);
+struct page *kbus_spare_page(void);
+bool kbus_spare_page_keep(struct page *page);
+
 /* ---- queue.c: what one KSock has to read ---- */
-
-struct kbus_dev;
-struct kbus_ksock;
-struct kbus_binding;
-struct kbus_request;
-
-/**
- * struct kbus_item - one copy of a message in a queue
- * @node: in kbus_queue.items, or in a list of spare items
- * @by_binding: in kbus_binding.items
- * @msg: the message
- * @binding: by which it came; NULL for a reply to its requester, and the like
- * @request: the Request that whoever reads this copy must answer, or NULL
- * @is_aside: an unbind event over the queue's limit
- * @ends_events: a KBUS_NAME_UNBIND_EVENTS_LOST
- */
-struct kbus_item {
-	struct list_head node;
-	struct list_head by_binding;
-	struct kbus_msg *msg;
-	struct kbus_binding *binding;
-	struct kbus_request *request;
-	bool is_aside;
-	bool ends_events;
-};
 
 /* Items allocated beforehand, for use where nothing may be allocated */
 struct kbus_pool {
@@ -239,7 +276,6 @@ struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
 void kbus_queue_empty(struct kbus_queue *q);
 void kbus_items_free(struct list_head *items);
-struct kbus_item *kbus_item_new(void);
 void kbus_item_free(struct kbus_item *item);
 void kbus_pool_init(struct kbus_pool *pool);
 void kbus_pool_fill(struct kbus_pool *pool, u32 count);
@@ -308,6 +344,7 @@ struct kbus_dev {
 	struct rhashtable names;	/* kbus_name.by_hash */
 	/* How many names are a wildcard after so many words: a look-up each, if any */
 	u32 wildcards[KBUS_MAX_NAME_LEN / 2];
+	u64 bindings_changed;		/* how often; a struct kbus_route is of one of them */
 	struct rhltable requests;	/* kbus_request.by_id */
 	u64 last_binding;
 	u32 last_serial;
@@ -384,6 +421,27 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 struct kbus_binding *kbus_match_replier(struct kbus_name *match);
 void kbus_name_put(struct kbus_name *name);
 
+/* As many bytes of a name as most names have */
+#define KBUS_ROUTE_NAME	64
+
+/**
+ * struct kbus_route - where messages of a name go, for whoever sends many of them
+ * @len: of the name, 0 for none; not a name of KBUS itself, and legal to send to
+ * @name: padded with zeros to whole words
+ * @at: kbus_dev.bindings_changed when @match was found; 0 if it was not
+ * @match: as kbus_name_match() returned it
+ */
+struct kbus_route {
+	u32 len;
+	u32 name[KBUS_ROUTE_NAME / sizeof(u32)];
+	u64 at;
+	struct kbus_name *match;
+};
+
+bool kbus_route_is_for(const struct kbus_route *route, const char *name, u32 len);
+bool kbus_route_set(struct kbus_route *route, const char *name, u32 len);
+struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *route);
+
 /* ---- ksock.c: one open file ---- */
 
 /* What one send has in store for one KSock; kbus_dev.lock */
@@ -393,6 +451,7 @@ struct kbus_plan {
 	u32 copies;			/* meant for the KSock, without an answer */
 	u32 taken;			/* of them in @items */
 	u32 room;			/* for so many, when the plan was begun */
+	bool has_line;			/* others wait for room there */
 	bool has_first;			/* one of the items is the flagged copy or the answer */
 	bool is_answer;
 	bool only_once;
@@ -415,6 +474,8 @@ struct kbus_ksock {
 	u32 out_begin_len;		/* bytes of it, while @out is NULL */
 	u64 out_serial;			/* ascends whenever @out goes */
 	struct kbus_msg_id last_sent;
+	u32 last_need;			/* kbus_send.need, which the next send may have too */
+	struct kbus_route route;	/* of the message sent last */
 
 	struct mutex in_lock;		/* protects: */
 	struct kbus_msg *in;		/* the message being read, or NULL */
@@ -434,7 +495,6 @@ struct kbus_ksock {
 	bool closing;			/* gets nothing any more */
 	struct kbus_plan plan;
 	struct kbus_msg *lost_msg;	/* for the next KBUS_NAME_MESSAGES_LOST */
-	struct kbus_item *lost_item;
 	struct kbus_wait wait;
 };
 
@@ -468,14 +528,14 @@ enum kbus_when_full {
  * @msg: the message
  * @pool: where the queue items come from
  * @plan: kbus_plan.node of each KSock that gets a copy
- * @need: how many items from the pool it takes
+ * @need: how many items from the pool it takes, besides the message's own
  * @taken: and how many the pool had
  * @when_full: what becomes of a copy that has no room
  * @sender: who waits, if @when_full is KBUS_FULL_WAIT
+ * @by_route: his route is that of @msg
  * @sleep: and whether it does so inside SEND
  * @until: and when it gives up
  * @request: made from @msg, or NULL
- * @answered: answered by @msg, or NULL
  */
 struct kbus_send {
 	struct kbus_dev *dev;
@@ -486,16 +546,16 @@ struct kbus_send {
 	u32 taken;
 	enum kbus_when_full when_full;
 	struct kbus_ksock *sender;
+	bool by_route;
 	bool sleep;
 	ktime_t until;
 	struct kbus_request *request;
-	struct kbus_request *answered;
 };
 
 int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
 int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
-int kbus_send_msg(struct kbus_ksock *ks, struct kbus_msg *msg, ktime_t until,
-		  struct kbus_msg_id *id);
+int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int count,
+		   ktime_t until, struct kbus_msg_id *ids, unsigned int *sent);
 void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
 		    struct kbus_pool *pool, enum kbus_when_full when_full);
 int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
@@ -523,7 +583,6 @@ struct kbus_request_key {
  * @by_sender: in kbus_ksock.requests
  * @by_replier: in kbus_ksock.owed, or in a list of those to be failed
  * @item: the flagged copy while it is unread, else NULL; replier's queue lock
- * @answer: the queue item for the answer
  * @status: what KBUS answers if nobody else does
  * @payer: who is charged for all this
  *
@@ -538,7 +597,6 @@ struct kbus_request {
 	struct list_head by_sender;
 	struct list_head by_replier;
 	struct kbus_item *item;
-	struct kbus_item *answer;
 	struct kbus_msg *status;
 	struct kbus_user *payer;
 };

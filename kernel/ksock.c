@@ -14,7 +14,6 @@ static void kbus_ksock_free(struct kbus_ksock *ks)
 	kbus_msg_put(ks->out);
 	kbus_msg_put(ks->in);
 	kbus_msg_put(ks->lost_msg);
-	kbus_item_free(ks->lost_item);
 	put_pid(ks->pid);
 	if (ks->user)
 		atomic_dec(&ks->user->ksocks);
@@ -79,6 +78,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 		return err == -EBUSY ? -EMFILE : err;
 	}
 	atomic_inc(&dev->nr_ksocks);
+	kbus_spares_get();
 	file->private_data = ks;
 	kbus_verbose(dev, "KSock %u is opened\n", ks->id);
 	return stream_open(inode, file);
@@ -107,6 +107,7 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
 	kbus_ksock_free(ks);
+	kbus_spares_put();
 	return 0;
 }
 
@@ -287,17 +288,13 @@ static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
 {
 	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST),
 						  sizeof(u32));
-	struct kbus_item *item = kbus_item_new();
-	int err = msg && item ? 0 : -ENOMEM;
+	int err = msg ? 0 : -ENOMEM;
 
 	mutex_lock(&ks->dev->lock);
-	if (!err && !ks->lost_msg) {
+	if (!ks->lost_msg)
 		swap(ks->lost_msg, msg);
-		swap(ks->lost_item, item);
-	}
 	mutex_unlock(&ks->dev->lock);
 	kbus_msg_put(msg);
-	kbus_item_free(item);
 	return err;
 }
 

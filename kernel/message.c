@@ -9,14 +9,20 @@
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "kbus.h"
 
 /*
- * The object and the first bytes together make one 2 KiB object, which most
- * messages fit into whole.
+ * The object and the first bytes together make one object of at most 2 KiB, which
+ * most messages fit into whole. Those that are small have a cache of their own.
  */
 #define KBUS_MSG_HEAD_MAX	(2048 - sizeof(struct kbus_msg))
+#define KBUS_MSG_SMALL		(384 - sizeof(struct kbus_msg))
+
+/* What is longer is copied faster by copy_to_user(), which takes a while to begin. */
+#define KBUS_MSG_FEW_BYTES	512
+
 
 static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_from) +
 	      KBUS_MAX_NAME_LEN <= KBUS_MSG_HEAD_MAX);
@@ -31,25 +37,63 @@ static_assert(sizeof(struct kbus_bind_event) == 12);
  */
 #define KBUS_MSG_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
+static struct kmem_cache *kbus_msg_cache;
+
+int kbus_msg_cache_init(void)
+{
+	kbus_msg_cache = kmem_cache_create_usercopy("kbus_msg",
+						    sizeof(struct kbus_msg) + KBUS_MSG_SMALL,
+						    0, SLAB_ACCOUNT, sizeof(struct kbus_msg),
+						    KBUS_MSG_SMALL, NULL);
+	return kbus_msg_cache ? 0 : -ENOMEM;
+}
+
+void kbus_msg_cache_exit(void)
+{
+	kmem_cache_destroy(kbus_msg_cache);
+}
+
+static bool kbus_msg_is_small(u32 head_len)
+{
+	return head_len <= KBUS_MSG_SMALL;
+}
+
+/* Give back the memory of the object itself. */
+void kbus_msg_free(struct kbus_msg *msg)
+{
+	if (kbus_msg_is_small(msg->head_len))
+		kmem_cache_free(kbus_msg_cache, msg);
+	else
+		kfree(msg);
+}
+
 static struct kbus_msg *kbus_msg_alloc(u32 len)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
 	struct kbus_msg *msg;
 
-	msg = kmalloc(struct_size(msg, head, head_len), KBUS_MSG_GFP);
+	if (kbus_msg_is_small(head_len))
+		msg = kbus_spare_msg() ?: kmem_cache_alloc(kbus_msg_cache, KBUS_MSG_GFP);
+	else
+		msg = kmalloc(struct_size(msg, head, head_len), KBUS_MSG_GFP);
 	if (!msg)
 		return NULL;
-	memset(msg, 0, sizeof(*msg));
 	refcount_set(&msg->refs, 1);
 	msg->len = len;
+	msg->filled = 0;
 	msg->head_len = head_len;
+	msg->payer = NULL;
+	msg->pages = NULL;
+	msg->nr_pages = 0;
+	msg->item_is_used = false;
+	kbus_item_init(&msg->item);
 	if (len == head_len)
 		return msg;
 
 	msg->nr_pages = DIV_ROUND_UP(len - head_len, PAGE_SIZE);
 	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), KBUS_MSG_GFP);
 	if (!msg->pages) {
-		kfree(msg);
+		kbus_msg_free(msg);
 		return NULL;
 	}
 	return msg;
@@ -86,7 +130,7 @@ static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 
 	if (msg->pages[i])
 		return 0;
-	msg->pages[i] = alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
+	msg->pages[i] = kbus_spare_page() ?: alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
 	return msg->pages[i] ? 0 : -ENOMEM;
 }
 
@@ -106,14 +150,8 @@ static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
 	return min(span, count);
 }
 
-/**
- * kbus_msg_fill() - copy what a message still lacks from user memory
- * @msg: the message
- * @from: where its next bytes are
- *
- * Return: 0, -EFAULT or -ENOMEM.
- */
-int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
+/* Copy what a message still lacks from user memory. Return 0, -EFAULT or -ENOMEM. */
+static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
 {
 	u32 count = msg->head_len - msg->filled;
 
@@ -157,6 +195,102 @@ struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 		return msg;
 	kbus_msg_put(msg);
 	return ERR_PTR(err);
+}
+
+/*
+ * Copy a few bytes from user memory, which copy_from_user() would think about for
+ * longer than it takes to copy them; whole words, 32 bits at least.
+ */
+bool kbus_get_few_bytes(void *to, const void __user *from, u32 count)
+{
+	const unsigned long __user *words = from;
+	unsigned long *word = to;
+	u32 left = count;
+
+	if (count > KBUS_MSG_FEW_BYTES || !IS_ALIGNED((uintptr_t)from, sizeof(*word)))
+		return !copy_from_user(to, from, count);
+	if (!user_read_access_begin(from, count))
+		return false;
+	for (; left >= 4 * sizeof(*word); left -= 4 * sizeof(*word)) {
+		unsafe_get_user(word[0], words + 0, fault);
+		unsafe_get_user(word[1], words + 1, fault);
+		unsafe_get_user(word[2], words + 2, fault);
+		unsafe_get_user(word[3], words + 3, fault);
+		word += 4;
+		words += 4;
+	}
+	for (; left >= sizeof(*word); left -= sizeof(*word))
+		unsafe_get_user(*word++, words++, fault);
+	if (left)
+		unsafe_get_user(*(u32 *)word, (const u32 __user *)words, fault);
+	user_read_access_end();
+	return true;
+fault:
+	user_read_access_end();
+	return false;
+}
+
+bool kbus_put_few_bytes(void __user *to, const void *from, u32 count)
+{
+	if (!user_write_access_begin(to, count))
+		return false;
+	unsafe_copy_to_user(to, from, count, fault);
+	user_write_access_end();
+	return true;
+fault:
+	user_write_access_end();
+	return false;
+}
+
+/**
+ * kbus_msg_from_user() - copy a whole message from user memory, and check its form
+ * @from: where it begins
+ * @available: how many bytes there are; it may be followed by others
+ * @max_len: the limit in force on a whole message, in bytes
+ * @payer: who is charged until the message is delivered
+ *
+ * Return: the message, or an ERR_PTR() of kbus_msg_new(), kbus_msg_fill() or
+ * kbus_msg_check_header(); -EINVAL too if it is not whole.
+ */
+struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available, u32 max_len,
+				    struct kbus_user *payer)
+{
+	struct kbus_message_header hdr __aligned(sizeof(long));
+	struct iov_iter rest;
+	struct kbus_msg *msg;
+	u32 len;
+	int err;
+
+	if (available < sizeof(hdr))
+		return ERR_PTR(-EINVAL);
+	if (!kbus_get_few_bytes(&hdr, from, sizeof(hdr)))
+		return ERR_PTR(-EFAULT);
+	err = kbus_msg_check_header(&hdr, sizeof(hdr), max_len, &len);
+	if (err)
+		return ERR_PTR(err);
+	if (len > available)
+		return ERR_PTR(-EINVAL);
+	msg = kbus_msg_new(len, payer);
+	if (IS_ERR(msg))
+		return msg;
+
+	*kbus_msg_header(msg) = hdr;
+	if (!kbus_get_few_bytes(msg->head + sizeof(hdr), from + sizeof(hdr),
+				msg->head_len - sizeof(hdr))) {
+		err = -EFAULT;
+	} else {
+		msg->filled = msg->head_len;
+		iov_iter_ubuf(&rest, WRITE, (void __user *)from + msg->filled,
+			      len - msg->filled);
+		err = msg->filled < len ? kbus_msg_fill(msg, &rest) : 0;
+	}
+	if (!err)
+		err = kbus_msg_check_filled(msg);
+	if (err) {
+		kbus_msg_put(msg);
+		return ERR_PTR(err);
+	}
+	return msg;
 }
 
 /* Add bytes to a message, all of whose bytes from here on are in its head. */
@@ -272,6 +406,34 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 	return done;
 }
 
+/**
+ * kbus_msg_to_user() - copy a whole message to user memory
+ * @msg: the message
+ * @flags: the flags that this reader sees
+ * @to: where to
+ *
+ * Return: whether it could be copied.
+ */
+bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to)
+{
+	struct kbus_message_header __user *hdr = to;
+	struct iov_iter iter;
+
+	if (msg->head_len < msg->len || msg->len > KBUS_MSG_FEW_BYTES) {
+		iov_iter_ubuf(&iter, READ, to, msg->len);
+		return kbus_msg_to_iter(msg, 0, msg->len, flags, &iter) == msg->len;
+	}
+	if (!user_write_access_begin(to, msg->len))
+		return false;
+	unsafe_copy_to_user(to, msg->head, msg->len, fault);
+	unsafe_put_user(flags, &hdr->flags, fault);
+	user_write_access_end();
+	return true;
+fault:
+	user_write_access_end();
+	return false;
+}
+
 /* Charges for undelivered messages end here; see kbus_queue_push(). */
 void kbus_msg_uncharge(struct kbus_msg *msg)
 {
@@ -289,11 +451,15 @@ void kbus_msg_put(struct kbus_msg *msg)
 		return;
 	kbus_msg_uncharge(msg);
 	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++) {
+		if (kbus_spare_page_keep(msg->pages[i]))
+			continue;
 		__free_page(msg->pages[i]);
 		cond_resched();
 	}
-	kvfree(msg->pages);
-	kfree(msg);
+	if (msg->pages)
+		kvfree(msg->pages);
+	if (!kbus_msg_is_small(msg->head_len) || !kbus_spare_msg_keep(msg))
+		kbus_msg_free(msg);
 }
 
 /* Is the field there, of a header of which @have bytes are? */
@@ -352,6 +518,10 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 
 	if (msg->filled < msg->len)
 		return 0;
+	if (msg->len == msg->head_len) {
+		guard = *(const u32 *)(msg->head + msg->len - sizeof(guard));
+		return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
+	}
 	for (i = 0; i < sizeof(guard); i++) {
 		u8 *byte = kbus_msg_map(msg, msg->len - sizeof(guard) + i);
 

@@ -135,20 +135,26 @@ static int __init kbus_init(void)
 	if (!kbus_max_user_bytes)
 		kbus_max_user_bytes = (totalram_pages() / 8) << PAGE_SHIFT;
 
-	err = kbus_queue_cache_init();
+	kbus_spares_init();
+	err = kbus_msg_cache_init();
 	if (err)
 		return err;
+	err = kbus_queue_cache_init();
+	if (err)
+		goto msg_cache_exit;
 	err = kbus_procfs_init();
 	if (err)
-		goto cache_exit;
+		goto queue_cache_exit;
 	err = kbus_devs_init();
 	if (err)
 		goto procfs_exit;
 	return 0;
 procfs_exit:
 	kbus_procfs_exit();
-cache_exit:
+queue_cache_exit:
 	kbus_queue_cache_exit();
+msg_cache_exit:
+	kbus_msg_cache_exit();
 	return err;
 }
 
@@ -157,6 +163,7 @@ static void __exit kbus_exit(void)
 	kbus_procfs_exit();
 	kbus_devs_exit();
 	kbus_queue_cache_exit();
+	kbus_msg_cache_exit();
 }
 
 module_init(kbus_init);

@@ -21,23 +21,31 @@ void kbus_queue_cache_exit(void)
 	kmem_cache_destroy(kbus_item_cache);
 }
 
-struct kbus_item *kbus_item_new(void)
+static struct kbus_item *kbus_item_new(void)
 {
-	struct kbus_item *item = kmem_cache_zalloc(kbus_item_cache, GFP_KERNEL);
+	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, GFP_KERNEL);
 
-	if (item) {
-		INIT_LIST_HEAD(&item->node);
-		INIT_LIST_HEAD(&item->by_binding);
-	}
+	if (item)
+		kbus_item_init(item);
 	return item;
+}
+
+/* Is the item a part of its message? */
+static bool kbus_item_is_inside(const struct kbus_item *item)
+{
+	return item->msg && item == &item->msg->item;
 }
 
 void kbus_item_free(struct kbus_item *item)
 {
+	struct kbus_msg *msg;
+
 	if (!item)
 		return;
-	kbus_msg_put(item->msg);
-	kmem_cache_free(kbus_item_cache, item);
+	msg = item->msg;
+	if (!kbus_item_is_inside(item))
+		kmem_cache_free(kbus_item_cache, item);
+	kbus_msg_put(msg);
 }
 
 void kbus_items_free(struct list_head *items)
@@ -89,12 +97,18 @@ struct kbus_item *kbus_pool_take(struct kbus_pool *pool)
 /* Take back an item that has not been queued after all. */
 void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
 {
-	kbus_msg_put(item->msg);
-	item->msg = NULL;
-	item->binding = NULL;
-	item->request = NULL;
-	list_move(&item->node, &pool->items);
-	pool->count++;
+	struct kbus_msg *msg = item->msg;
+	bool is_inside = kbus_item_is_inside(item);
+
+	list_del(&item->node);
+	kbus_item_init(item);
+	if (is_inside) {
+		msg->item_is_used = false;
+	} else {
+		list_add(&item->node, &pool->items);
+		pool->count++;
+	}
+	kbus_msg_put(msg);
 }
 
 void kbus_pool_free(struct kbus_pool *pool)
@@ -142,7 +156,11 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer
 	copies = min(copies, q->limit - taken);
 
 	limit = used < limit ? limit - used : 0;
-	by_bytes = min(limit, kbus_user_bytes_left(kbus_queue_ksock(q)->user)) / len;
+	limit = min(limit, kbus_user_bytes_left(kbus_queue_ksock(q)->user));
+	/* The usual case, without a division */
+	if ((u64)copies * len <= limit)
+		return copies;
+	by_bytes = limit / len;
 	/* Else a message longer than the limit could never be delivered. */
 	if (!by_bytes && !q->count && !after_answer)
 		by_bytes = 1;

@@ -11,9 +11,6 @@
 
 #include "kbus.h"
 
-/* As many recipients as most messages have */
-#define KBUS_SEND_POOL	4
-
 void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
 		    struct kbus_pool *pool, enum kbus_when_full when_full)
 {
@@ -45,22 +42,35 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	plan->only_once = READ_ONCE(ks->q.only_once);
 	spin_lock(&ks->q.lock);
 	plan->room = kbus_queue_room(&ks->q, U32_MAX, s->msg->len, is_answer);
+	plan->has_line = !list_empty(&ks->q.waiting);
 	spin_unlock(&ks->q.lock);
 	return plan;
 }
 
-static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_plan *plan,
-					    struct kbus_item *item)
+/* An item for a copy: that of the message itself, or one of the pool, or NULL */
+static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_plan *plan)
 {
-	if (!item)
-		return NULL;
-	refcount_inc(&s->msg->refs);
-	item->msg = s->msg;
+	struct kbus_msg *msg = s->msg;
+	struct kbus_item *item;
+
+	/* What is set aside may come to stand for another message. */
+	if (!msg->item_is_used && s->when_full != KBUS_FULL_ASIDE) {
+		item = &msg->item;
+		msg->item_is_used = true;
+	} else {
+		s->need++;
+		item = kbus_pool_take(s->pool);
+		if (!item)
+			return NULL;
+		s->taken++;
+	}
+	refcount_inc(&msg->refs);
+	item->msg = msg;
 	list_add_tail(&item->node, &plan->items);
 	return item;
 }
 
-/* One more copy, which needs room, if the pool still has an item for it */
+/* One more copy, which needs room, if there still is an item for it */
 static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_plan *plan,
 					    struct kbus_binding *binding)
 {
@@ -69,12 +79,10 @@ static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 	/* Nobody is to pay for the many copies that a full listener will miss. */
 	if (++plan->copies > plan->room && s->when_full == KBUS_FULL_MISS)
 		return NULL;
-	s->need++;
-	item = kbus_send_add_item(s, plan, kbus_pool_take(s->pool));
+	item = kbus_send_add_item(s, plan);
 	if (item) {
 		item->binding = binding;
 		plan->taken++;
-		s->taken++;
 	}
 	return item;
 }
@@ -125,11 +133,10 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 	lockdep_assert_held(&s->dev->lock);
 	s->need = 0;
 	s->taken = 0;
-	s->answered = answered;
 	if (answered) {
+		/* The first copy, so that the message has the item for it. */
 		plan = kbus_send_plan_for(s, answered->sender, true);
-		kbus_send_add_item(s, plan, answered->answer);
-		answered->answer = NULL;
+		kbus_send_add_item(s, plan);
 	}
 	if (replier) {
 		plan = kbus_send_plan_for(s, replier->ks, false);
@@ -160,6 +167,8 @@ int kbus_send_room(struct kbus_send *s)
 		if (!plan->copies)
 			continue;
 		if (s->when_full == KBUS_FULL_WAIT) {
+			if (plan->room >= plan->copies && !plan->has_line)
+				continue;
 			if (!kbus_wait_try(s->sender, kbus_plan_ksock(plan), s->msg,
 					   plan->copies, s->sleep))
 				return -EAGAIN;
@@ -202,7 +211,7 @@ void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg)
 void kbus_send_commit(struct kbus_send *s)
 {
 	bool urgent = kbus_msg_header(s->msg)->flags & KBUS_BIT_URGENT;
-	struct kbus_plan *plan;
+	struct kbus_plan *plan, *next;
 
 	lockdep_assert_held(&s->dev->lock);
 	s->dev->sent++;
@@ -213,9 +222,11 @@ void kbus_send_commit(struct kbus_send *s)
 		kbus_queue_miss(&ks->q, plan->copies - plan->taken);
 	}
 	kbus_msg_uncharge(s->msg);
-	list_for_each_entry(plan, &s->plan, node)
-		kbus_send_report_lost(kbus_plan_ksock(plan));
-	kbus_send_forget(s);
+	list_for_each_entry_safe(plan, next, &s->plan, node) {
+		list_del_init(&plan->node);
+		if (kbus_plan_ksock(plan)->lost_msg)
+			kbus_send_report_lost(kbus_plan_ksock(plan));
+	}
 }
 
 /* Forget a plan; items that have not been queued go back to the pool. */
@@ -225,13 +236,6 @@ void kbus_send_forget(struct kbus_send *s)
 	struct kbus_item *item, *n;
 
 	list_for_each_entry_safe(plan, next, &s->plan, node) {
-		if (plan->is_answer && !list_empty(&plan->items)) {
-			item = list_first_entry(&plan->items, struct kbus_item, node);
-			list_del_init(&item->node);
-			kbus_msg_put(item->msg);
-			item->msg = NULL;
-			s->answered->answer = item;
-		}
 		list_for_each_entry_safe(item, n, &plan->items, node)
 			kbus_pool_give(s->pool, item);
 		list_del_init(&plan->node);
@@ -263,24 +267,29 @@ void kbus_send_report_lost(struct kbus_ksock *ks)
 	kbus_msg_finish(msg);
 	kbus_send_set_id(ks->dev, msg);
 	ks->dev->sent++;
-	ks->lost_item->msg = msg;
-	list_add(&ks->lost_item->node, &items);
+	msg->item.msg = msg;
+	msg->item_is_used = true;
+	list_add(&msg->item.node, &items);
 	ks->lost_msg = NULL;
-	ks->lost_item = NULL;
 	kbus_queue_push(&ks->q, &items, false, false);
 }
 
 /* What can be wrong with a whole message that write() does not look at */
-static int kbus_send_check_form(const struct kbus_msg *msg)
+static int kbus_send_check_form(const struct kbus_msg *msg, struct kbus_route *route,
+				bool *by_route)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(msg);
 	const char *name = kbus_msg_name(msg);
 
+	*by_route = kbus_route_is_for(route, name, hdr->name_len);
+	if (*by_route)
+		return 0;
 	if (kbus_name_check(name, hdr->name_len) ||
 	    kbus_name_wildcard(name, hdr->name_len))
 		return -EBADMSG;
-	if (kbus_name_is_kbus(name, hdr->name_len) && !kbus_msg_is_reply(hdr))
-		return -EACCES;
+	if (kbus_name_is_kbus(name, hdr->name_len))
+		return kbus_msg_is_reply(hdr) ? 0 : -EACCES;
+	*by_route = kbus_route_set(route, name, hdr->name_len);
 	return 0;
 }
 
@@ -295,7 +304,8 @@ static int kbus_send_try(struct kbus_send *s)
 	struct kbus_name *match;
 	int err;
 
-	match = kbus_name_match(s->dev, kbus_msg_name(s->msg), hdr->name_len);
+	match = s->by_route ? kbus_route_match(s->dev, &ks->route) :
+		kbus_name_match(s->dev, kbus_msg_name(s->msg), hdr->name_len);
 	if (s->request) {
 		if (!kbus_queue_set_slot_aside(&ks->q))
 			return -ENOLCK;
@@ -399,6 +409,7 @@ static int kbus_send_or_wait(struct kbus_send *s)
 		if (err != -EAGAIN || !s->sleep)
 			break;
 		err = kbus_send_sleep(ks, s->until);
+		/* After ENOMSG, the message may be no more. */
 		if (err)
 			break;
 	}
@@ -421,6 +432,7 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	struct kbus_msg *msg = ks->out;
 	struct kbus_message_header *hdr;
 	u64 serial = ks->out_serial;
+	bool by_route = false;
 	struct kbus_pool pool;
 	struct kbus_send s;
 	int err;
@@ -429,7 +441,7 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	if (!msg || msg->filled < msg->len)
 		err = -EINVAL;
 	else
-		err = kbus_send_check_form(msg);
+		err = kbus_send_check_form(msg, &ks->route, &by_route);
 	if (err)
 		goto drop;
 
@@ -437,6 +449,7 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	kbus_pool_init(&pool);
 	kbus_send_init(&s, ks->dev, msg, &pool, KBUS_FULL_MISS);
 	s.sender = ks;
+	s.by_route = by_route;
 	s.sleep = until > 0;
 	s.until = until;
 	/* Replies ignore both flags. */
@@ -447,16 +460,15 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	hdr->from = ks->id;
 	hdr->flags &= ~(KBUS_BIT_SYNTHETIC | KBUS_BIT_WANT_YOU_TO_REPLY);
 
-	/* The message must outlive a DISCARD by another thread while this one waits. */
-	refcount_inc(&msg->refs);
 	if (kbus_msg_is_request(hdr))
 		s.request = kbus_request_new(ks->user);
 	if (IS_ERR(s.request)) {
 		err = PTR_ERR(s.request);
 		s.request = NULL;
 	} else {
-		kbus_pool_fill(&pool, KBUS_SEND_POOL);
+		kbus_pool_fill(&pool, ks->last_need);
 		err = kbus_send_or_wait(&s);
+		ks->last_need = s.need;
 		if (!err || kbus_send_used_serial(err)) {
 			ks->last_sent = hdr->id;
 			*id = hdr->id;
@@ -464,7 +476,6 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	}
 	kbus_request_free(s.request);
 	kbus_pool_free(&pool);
-	kbus_msg_put(msg);
 	if (kbus_send_is_kept(err))
 		return err;
 	if (err)
@@ -514,28 +525,34 @@ int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *
 }
 
 /**
- * kbus_send_msg() - send a message that has been checked as far as write() does
+ * kbus_send_msgs() - send messages that have been checked as far as write() does
  * @ks: the KSock
- * @msg: the message, whose reference is taken over
+ * @msgs: the messages, whose references are taken over
+ * @count: how many
  * @until: when to stop waiting for room
- * @id: out: the message's id
+ * @ids: out: the ids of those that were sent
+ * @sent: out: how many were
  *
  * Return: 0, -EALREADY if another message has been written, or a negative errno
- * of SEND.
+ * of SEND of the first one that could not be sent.
  */
-int kbus_send_msg(struct kbus_ksock *ks, struct kbus_msg *msg, ktime_t until,
-		  struct kbus_msg_id *id)
+int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int count,
+		   ktime_t until, struct kbus_msg_id *ids, unsigned int *sent)
 {
-	int err;
+	unsigned int i;
+	int err = 0;
 
 	mutex_lock(&ks->out_lock);
-	if (ks->out || ks->out_begin_len) {
-		mutex_unlock(&ks->out_lock);
-		kbus_msg_put(msg);
-		return -EALREADY;
+	for (i = 0; i < count && !err; i++) {
+		err = -EALREADY;
+		if (ks->out || ks->out_begin_len)
+			break;
+		ks->out = msgs[i];
+		err = kbus_send_out(ks, until, &ids[i]);
 	}
-	ks->out = msg;
-	err = kbus_send_out(ks, until, id);
 	mutex_unlock(&ks->out_lock);
+	*sent = err && err != -EALREADY ? i - 1 : i;
+	for (; i < count; i++)
+		kbus_msg_put(msgs[i]);
 	return err;
 }

@@ -13,8 +13,10 @@
 
 #include "kbus.h"
 
-/* How many copies are looked at before any is popped */
+/* How many messages are copied in before any is sent, and out before any is popped */
 #define KBUS_TRANSFER_BATCH	16
+/* After so many bytes, no more of them are copied in. */
+#define KBUS_TRANSFER_BATCH_BYTES	65536
 
 struct kbus_transfer_copy {
 	struct kbus_item *item;		/* not to be followed without the queue's lock */
@@ -34,91 +36,128 @@ static u64 kbus_transfer_step(u32 len)
 	return ALIGN((u64)len, KBUS_TRANSFER_ALIGN);
 }
 
+/* Messages that have been copied in and are sent together */
+struct kbus_transfer_out {
+	unsigned int count;
+	struct kbus_msg *msgs[KBUS_TRANSFER_BATCH];
+	u32 lens[KBUS_TRANSFER_BATCH];
+	struct kbus_msg_id ids[KBUS_TRANSFER_BATCH];
+};
+
 /*
- * Copy in the message at the beginning of what there is to send. @taken is how
- * many bytes it has, once that is known.
+ * Copy in messages from the beginning of what there is to send: as many as one
+ * batch takes, up to the first one that is wrong, whose error is returned.
  */
-static struct kbus_msg *kbus_transfer_take(struct kbus_ksock *ks,
-					   const struct kbus_transfer *t, u32 *taken)
+static int kbus_transfer_take(struct kbus_ksock *ks, const struct kbus_transfer *t,
+			      struct kbus_transfer_out *out)
 {
-	void __user *begin = u64_to_user_ptr(t->send);
-	struct kbus_message_header hdr;
-	struct iov_iter from;
-	struct kbus_msg *msg;
-	u32 len;
-	int err;
+	const u32 max_len = READ_ONCE(ks->dev->max_msg_size);
+	u64 pos = 0;
 
-	if (t->send_len < sizeof(hdr))
-		return ERR_PTR(-EINVAL);
-	if (copy_from_user(&hdr, begin, sizeof(hdr)))
-		return ERR_PTR(-EFAULT);
-	err = kbus_msg_check_header(&hdr, sizeof(hdr), READ_ONCE(ks->dev->max_msg_size), &len);
-	if (err)
-		return ERR_PTR(err);
-	if (len > t->send_len)
-		return ERR_PTR(-EINVAL);
-	msg = kbus_msg_new(len, ks->user);
-	if (IS_ERR(msg))
-		return msg;
-	kbus_msg_append_bytes(msg, &hdr, sizeof(hdr));
-	iov_iter_ubuf(&from, WRITE, begin + sizeof(hdr), len - sizeof(hdr));
-	err = kbus_msg_fill(msg, &from);
-	if (!err)
-		err = kbus_msg_check_filled(msg);
-	if (err) {
-		kbus_msg_put(msg);
-		return ERR_PTR(err);
-	}
-	*taken = len;
-	return msg;
-}
+	for (out->count = 0; out->count < KBUS_TRANSFER_BATCH && pos < t->send_len &&
+	     pos < KBUS_TRANSFER_BATCH_BYTES; out->count++) {
+		struct kbus_msg *msg = kbus_msg_from_user(u64_to_user_ptr(t->send + pos),
+							  t->send_len - pos, max_len,
+							  ks->user);
 
-/* What is at @t->send is gone as far as the user is concerned. */
-static void kbus_transfer_advance(struct kbus_transfer *t, u32 len)
-{
-	u64 step = min_t(u64, kbus_transfer_step(len), t->send_len);
-
-	t->send += step;
-	t->send_len -= step;
-}
-
-static int kbus_transfer_send_one(struct kbus_ksock *ks, struct kbus_transfer *t,
-				  ktime_t until)
-{
-	struct kbus_msg_id __user *ids = u64_to_user_ptr(t->ids);
-	struct kbus_msg_id id;
-	struct kbus_msg *msg;
-	u32 len = 0;
-	int err;
-
-	if (t->kept) {
-		err = kbus_send_waiting(ks, until, &id);
-	} else {
-		msg = kbus_transfer_take(ks, t, &len);
 		if (IS_ERR(msg))
 			return PTR_ERR(msg);
-		err = kbus_send_msg(ks, msg, until, &id);
+		out->msgs[out->count] = msg;
+		out->lens[out->count] = msg->len;
+		pos += kbus_transfer_step(msg->len);
 	}
-	t->kept = err == -EAGAIN || err == -ERESTARTSYS;
-	if (!err || t->kept)
-		kbus_transfer_advance(t, len);
+	return 0;
+}
+
+/* These messages are gone as far as the user is concerned. */
+static void kbus_transfer_advance(struct kbus_transfer *t, const u32 *lens,
+				  unsigned int count)
+{
+	u64 step;
+
+	while (count--) {
+		step = min_t(u64, kbus_transfer_step(*lens++), t->send_len);
+		t->send += step;
+		t->send_len -= step;
+	}
+}
+
+static bool kbus_transfer_is_kept(int err)
+{
+	return err == -EAGAIN || err == -ERESTARTSYS;
+}
+
+static int kbus_transfer_store_ids(struct kbus_transfer *t, const struct kbus_msg_id *ids,
+				   unsigned int count)
+{
+	struct kbus_msg_id __user *to = u64_to_user_ptr(t->ids);
+
+	if (to && copy_to_user(to + t->sent, ids, count * sizeof(*ids)))
+		return -EFAULT;
+	return 0;
+}
+
+/* Is there a place for this many ids more? That is better known beforehand. */
+static bool kbus_transfer_can_store(const struct kbus_transfer *t, unsigned int count)
+{
+	struct kbus_msg_id __user *to = u64_to_user_ptr(t->ids);
+
+	return !to || !clear_user(to + t->sent, count * sizeof(*to));
+}
+
+/* Send the message that waits for room in the kernel. */
+static int kbus_transfer_send_kept(struct kbus_ksock *ks, struct kbus_transfer *t,
+				   ktime_t until)
+{
+	struct kbus_msg_id id;
+	int err;
+
+	if (!kbus_transfer_can_store(t, 1))
+		return -EFAULT;
+	err = kbus_send_waiting(ks, until, &id);
+	t->kept = kbus_transfer_is_kept(err);
 	if (err)
 		return err;
-	if (ids && copy_to_user(&ids[t->sent], &id, sizeof(id)))
-		err = -EFAULT;
+	err = kbus_transfer_store_ids(t, &id, 1);
 	t->sent++;
 	return err;
 }
 
+static int kbus_transfer_send_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
+				    ktime_t until)
+{
+	struct kbus_transfer_out out;
+	unsigned int sent = 0;
+	int wrong, err;
+
+	wrong = kbus_transfer_take(ks, t, &out);
+	if (!out.count)
+		return wrong;
+	if (!kbus_transfer_can_store(t, out.count)) {
+		while (out.count--)
+			kbus_msg_put(out.msgs[out.count]);
+		return -EFAULT;
+	}
+	err = kbus_send_msgs(ks, out.msgs, out.count, until, out.ids, &sent);
+	t->kept = kbus_transfer_is_kept(err);
+	kbus_transfer_advance(t, out.lens, sent + t->kept);
+	if (sent && kbus_transfer_store_ids(t, out.ids, sent) && !err)
+		err = -EFAULT;
+	t->sent += sent;
+	/* What could not be copied in for lack of memory may do without the others. */
+	return err || wrong == -ENOMEM || wrong == -ENOBUFS ? err : wrong;
+}
+
 static void kbus_transfer_send(struct kbus_ksock *ks, struct kbus_transfer *t, ktime_t until)
 {
-	int err = 0;
+	int err = t->kept ? kbus_transfer_send_kept(ks, t, until) : 0;
 
-	while (!err && (t->kept || t->send_len)) {
-		err = kbus_transfer_send_one(ks, t, until);
-		cond_resched();
-		if (!err && fatal_signal_pending(current))
+	while (!err && t->send_len) {
+		if (fatal_signal_pending(current))
 			err = -EINTR;
+		else
+			err = kbus_transfer_send_batch(ks, t, until);
+		cond_resched();
 	}
 	t->error = err == -ERESTARTSYS ? EINTR : -err;
 }
@@ -142,23 +181,25 @@ static unsigned int kbus_transfer_peek(struct kbus_queue *q, const struct kbus_t
 
 	spin_lock(&q->lock);
 	list_for_each_entry(item, &q->items, node) {
-		if (count == most || item->msg->len > space)
+		struct kbus_msg *msg = item->msg;
+
+		if (count == most || msg->len > space)
 			break;
-		refcount_inc(&item->msg->refs);
+		refcount_inc(&msg->refs);
 		copies[count].item = item;
-		copies[count].msg = item->msg;
+		copies[count].msg = msg;
 		copies[count].flags = kbus_transfer_flags(item);
 		count++;
-		space -= min_t(u64, kbus_transfer_step(item->msg->len), space);
+		space -= min_t(u64, kbus_transfer_step(msg->len), space);
 	}
 	spin_unlock(&q->lock);
 	return count;
 }
 
-/* Pop those of the copies that are still the first ones in the queue. */
+/* Pop those of the copies that are still the first ones in the queue. Return how many. */
 static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 				      const struct kbus_transfer_copy *copies,
-				      unsigned int count, struct list_head *popped)
+				      unsigned int count)
 {
 	struct kbus_item *item;
 	unsigned int i;
@@ -171,20 +212,9 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 		    kbus_transfer_flags(item) != copies[i].flags)
 			break;
 		kbus_queue_pop(q);
-		list_add_tail(&item->node, popped);
 	}
 	spin_unlock(&q->lock);
 	return i;
-}
-
-static bool kbus_transfer_copy_out(const struct kbus_transfer_copy *copy,
-				   struct kbus_transfer *t, u32 pos)
-{
-	struct iov_iter to;
-
-	iov_iter_ubuf(&to, READ, u64_to_user_ptr(t->receive) + pos, copy->msg->len);
-	return kbus_msg_to_iter(copy->msg, 0, copy->msg->len, copy->flags, &to) ==
-		copy->msg->len;
 }
 
 /* Receive a batch. Return how many, which may be 0 with more to come, or -EFAULT. */
@@ -193,20 +223,20 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 {
 	u32 pos = t->received_len;
 	unsigned int i, done, popped;
-	LIST_HEAD(items);
 
 	for (done = 0; done < count; done++) {
-		if (!kbus_transfer_copy_out(&copies[done], t, pos))
+		if (!kbus_msg_to_user(copies[done].msg, copies[done].flags,
+				      u64_to_user_ptr(t->receive + pos)))
 			break;
 		pos += kbus_transfer_step(copies[done].msg->len);
 	}
-	popped = kbus_transfer_pop(&ks->q, copies, done, &items);
+	popped = kbus_transfer_pop(&ks->q, copies, done);
 	for (i = 0; i < popped; i++) {
 		t->received_len += min_t(u64, kbus_transfer_step(copies[i].msg->len),
 					 t->receive_len - t->received_len);
+		kbus_item_free(copies[i].item);
 	}
 	t->received += popped;
-	kbus_items_free(&items);
 	for (i = 0; i < count; i++)
 		kbus_msg_put(copies[i].msg);
 	return done < count && popped == done ? -EFAULT : popped;
@@ -216,25 +246,40 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 {
 	struct kbus_transfer_copy copies[KBUS_TRANSFER_BATCH];
-	struct kbus_queue *q = &ks->q;
 	unsigned int count;
-	int err = 0;
-	bool more;
+	int done;
 
 	do {
-		count = kbus_transfer_peek(q, t, copies);
-		if (count)
-			err = kbus_transfer_batch(ks, t, copies, count);
+		count = kbus_transfer_peek(&ks->q, t, copies);
+		if (!count)
+			return 0;
+		done = kbus_transfer_batch(ks, t, copies, count);
+		if (done < 0)
+			return t->received ? 0 : done;
 		cond_resched();
-	} while (count && err >= 0 && !fatal_signal_pending(current));
+		/* Whatever ended a batch early will end the next one before it begins. */
+	} while ((count == KBUS_TRANSFER_BATCH || done < count) &&
+		 !fatal_signal_pending(current));
+	return 0;
+}
+
+/* How things are in the queue; and whoever waits for room there gets it. */
+static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
+{
+	struct kbus_queue *q = &ks->q;
+	struct kbus_item *next;
+	bool more;
 
 	spin_lock(&q->lock);
+	next = list_first_entry_or_null(&q->items, struct kbus_item, node);
+	t->queued = q->count;
+	t->next_len = next ? next->msg->len : 0;
+	t->lost = q->lost;
 	more = !list_empty(&q->waiting) || q->lost_unreported;
 	spin_unlock(&q->lock);
 	/* Even with nothing popped: there may have been no memory for a report. */
-	if (more)
+	if (more && t->receive_len)
 		kbus_ksock_made_room(ks);
-	return err < 0 && !t->received ? err : 0;
 }
 
 static bool kbus_transfer_has_mail(struct kbus_ksock *ks)
@@ -247,17 +292,23 @@ static bool kbus_transfer_has_mail(struct kbus_ksock *ks)
 	return has;
 }
 
-/* What is left in the queue, and was never in it */
-static void kbus_transfer_tell(struct kbus_queue *q, struct kbus_transfer *t)
+/* Receive, and unless the next message does not fit, wait until there is one. */
+static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_transfer *t,
+					 ktime_t until)
 {
-	struct kbus_item *next;
+	int err;
 
-	spin_lock(&q->lock);
-	next = list_first_entry_or_null(&q->items, struct kbus_item, node);
-	t->queued = q->count;
-	t->next_len = next ? next->msg->len : 0;
-	t->lost = q->lost;
-	spin_unlock(&q->lock);
+	for (;;) {
+		err = kbus_transfer_receive(ks, t);
+		if (err || t->received || t->error || !until)
+			return err;
+		kbus_transfer_settle(ks, t);
+		if (t->next_len > t->receive_len)
+			return 0;
+		err = kbus_wait_until(ks, kbus_transfer_has_mail, until);
+		if (err)
+			return err;
+	}
 }
 
 static int kbus_transfer_check(const struct kbus_ksock *ks, const struct kbus_transfer *t)
@@ -285,32 +336,28 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	ktime_t until;
 	int err;
 
-	if (copy_from_user(&t, arg, sizeof(t)))
+	if (!kbus_get_few_bytes(&t, arg, sizeof(t)))
 		return -EFAULT;
 	err = kbus_transfer_check(ks, &t);
 	if (err)
 		return err;
 	/* A bad address is better known before anything has been sent. */
-	if (copy_to_user(arg, &t, sizeof(t)))
+	if (put_user(t.send, &arg->send) || put_user(t.receive_max, &arg->receive_max))
 		return -EFAULT;
 	until = nonblock ? 0 : min_t(u64, t.deadline, KTIME_MAX);
 	t.sent = 0;
+	t.error = 0;
 	t.received = 0;
 	t.received_len = 0;
 
-	kbus_transfer_send(ks, &t, until);
+	if (t.send_len || t.kept)
+		kbus_transfer_send(ks, &t, until);
 	if (t.receive_len)
-		err = kbus_transfer_receive(ks, &t);
-	while (!err && t.receive_len && until && !t.error && !t.received &&
-	       !kbus_transfer_has_mail(ks)) {
-		err = kbus_wait_until(ks, kbus_transfer_has_mail, until);
-		if (!err)
-			err = kbus_transfer_receive(ks, &t);
-	}
+		err = kbus_transfer_receive_or_wait(ks, &t, until);
 	if (err == -EAGAIN || (err && (t.sent || t.kept)))
 		err = 0;
 	if (err)
 		return err;
-	kbus_transfer_tell(&ks->q, &t);
-	return copy_to_user(arg, &t, sizeof(t)) ? -EFAULT : 0;
+	kbus_transfer_settle(ks, &t);
+	return kbus_put_few_bytes(arg, &t, sizeof(t)) ? 0 : -EFAULT;
 }

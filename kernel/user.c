@@ -91,11 +91,6 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes)
 	return false;
 }
 
-void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
-{
-	atomic_long_add(bytes, &user->bytes);
-}
-
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes)
 {
 	atomic_long_sub(bytes, &user->bytes);
