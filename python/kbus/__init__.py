@@ -12,10 +12,10 @@
 """
 
 from .bindings import read_bindings
-from .errors import StatusError, StopServing
+from .errors import SendManyError, StatusError, StopServing
 from .events import split_replier_bind_event_data
 from .ids import MessageId, OrigFrom
-from .ksock import Ksock, PeerInfo
+from .ksock import Ksock
 from .messages import (
     Announcement,
     Data,
@@ -26,6 +26,7 @@ from .messages import (
     reply_to,
     stateful_request,
 )
+from .settings import PeerInfo
 
 __all__ = [
     "Announcement",
@@ -37,6 +38,7 @@ __all__ = [
     "PeerInfo",
     "Reply",
     "Request",
+    "SendManyError",
     "Status",
     "StatusError",
     "StopServing",

@@ -3,7 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .ids import MessageId
 from .messages import Data, Status
+
+
+class SendManyError(OSError):
+    """One of the messages that ``Ksock.send_many`` was given could not be sent.
+
+    ``errno`` is what ``Ksock.send_msg`` would have raised for it. ``sent`` has the ids of the
+    messages before it, which were sent, so its index is ``len(sent)``; those after it were not.
+    ``kept`` is True if it waits in the kernel for room, as after BlockingIOError from ``send``: then
+    ``send`` or ``discard`` it before anything else is sent.
+    """
+
+    def __init__(self, errno: int, strerror: str, sent: Sequence[MessageId], kept: bool) -> None:
+        super().__init__(errno, strerror)
+        self.sent = list(sent)
+        self.kept = kept
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}: message {len(self.sent)} of those to be sent"
 
 
 class StatusError(Exception):

@@ -13,23 +13,29 @@ from collections.abc import Callable
 from typing import Optional
 
 from . import abi, ioctls
-from .messages import Message
+from .messages import Message, received
+from .transfer import Exchange, Transfer, deadline_after
 
-# poll() takes milliseconds as a C int, so longer waits are made of several.
-_LONGEST_POLL = 1_000_000.0
+# ns. poll() takes milliseconds as a C int, so longer waits are made of several.
+_LONGEST_POLL = 1_000_000_000_000
+_AT_END = io.BytesIO()
 
 
 class Inbox:
     """The messages that can be read from one open KBUS device, in their order.
 
     Whoever looks for one particular message puts the others aside, from where they are read
-    before anything else. Not for several threads at a time.
+    before anything else. Nothing else is taken from the kernel that is not returned at once, so that
+    what ``poll`` tells of the kernel's queue is true. Looking for messages is not for several threads
+    at a time.
     """
 
-    def __init__(self, file: io.FileIO) -> None:
+    def __init__(self, file: io.FileIO, transfer: Transfer) -> None:
         self._file = file
+        self._transfer = transfer
         self._aside: deque[Message] = deque()
-        # The message being read, if it is one that was put aside; otherwise it is the kernel's.
+        # The message being read in pieces, unless it is the kernel's: one that was put aside, or nothing
+        # any more, as another one has been read since.
         self._current: Optional[io.BytesIO] = None
 
     def clear(self) -> None:
@@ -40,6 +46,8 @@ class Inbox:
     def count(self) -> int:
         """Return how many messages are to be read."""
         return len(self._aside) + ioctls.u32(self._file, abi.IOC_NUMMSGS)
+
+    # In pieces.
 
     def next_length(self) -> int:
         """Make the next message the one being read, and return its length in bytes, or 0."""
@@ -61,6 +69,31 @@ class Inbox:
             return self._current.read(count)
         return os.read(self._file.fileno(), count)
 
+    # Whole.
+
+    def take(self) -> Optional[Message]:
+        """Return the next message, or None if there is none."""
+        if self._aside:
+            self._current = _AT_END
+            return self._aside.popleft()
+        return self._receive(abi.TRANSFER_NOW)
+
+    def take_many(self, timeout: Optional[float], at_most: int) -> list[Message]:
+        """Return the next messages, ``at_most`` if that is not 0, waiting until there is one.
+
+        Returns an empty list if there is none within ``timeout`` seconds; None waits for ever.
+        """
+        if self._aside:
+            self._current = _AT_END
+            count = min(at_most or len(self._aside), len(self._aside))
+            return [self._aside.popleft() for _ in range(count)]
+        deadline = deadline_after(timeout)
+        while True:
+            self._current = _AT_END
+            count, buffer = self._transfer.receive(deadline, at_most)
+            if count or not self._wait(deadline):
+                return received(buffer, count)
+
     def find(self, wanted: Callable[[Message], bool], timeout: Optional[float]) -> Optional[Message]:
         """Return the first message for which ``wanted`` is true, and put those before it aside.
 
@@ -70,45 +103,87 @@ class Inbox:
             if wanted(message):
                 del self._aside[index]
                 return message
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            received = self._receive()
-            if received is not None:
-                if wanted(received):
-                    return received
-                self._aside.append(received)
-            if not self._wait(deadline):
-                return None
+        return self._find(wanted, deadline_after(timeout))
 
     def find_queued(self, wanted: Callable[[Message], bool]) -> Optional[Message]:
         """Return the first message in the kernel's queue for which ``wanted`` is true.
 
         Puts those before it aside. Returns None if there is none; does not wait.
         """
-        while (message := self._receive()) is not None:
+        while (message := self._receive(abi.TRANSFER_NOW)) is not None:
             if wanted(message):
                 return message
             self._aside.append(message)
         return None
 
-    def _receive(self) -> Optional[Message]:
-        length = ioctls.u32(self._file, abi.IOC_NEXTMSG)
-        return Message.from_bytes(os.read(self._file.fileno(), length)) if length else None
+    def wait(self, timeout: Optional[float]) -> Optional[Message]:
+        """Return the next message, or None if there is none within ``timeout`` seconds; None is for ever."""
+        if self._aside:
+            return self.take()
+        deadline = deadline_after(timeout)
+        return self._receive(deadline) or self._find(lambda message: True, deadline)
 
-    def _wait(self, deadline: Optional[float]) -> bool:
-        """Wait until the kernel's queue is not empty; return False if the time is up before that.
+    def answer(self, exchange: Exchange, deadline: int) -> Optional[Message]:
+        """Return the answer to the Request that was sent; put what comes before it aside.
 
-        It is up at the deadline even if there are messages, so that a stream of them cannot go on.
+        Returns None if there is none until the deadline. Raises OSError if it could not be sent.
+        """
+        buffer = exchange.take_received()
+        first = received(buffer, 1)[0] if buffer else None
+        request_id = exchange.sent_id()
+        if first is not None:
+            self._current = _AT_END
+            if request_id and first.in_reply_to == request_id:
+                return first
+            self._aside.append(first)
+        if request_id is None:
+            raise exchange.error()
+        if first is not None and _is_over(deadline):
+            return None
+        return self._find(lambda message: message.in_reply_to == request_id, deadline)
+
+    def keep(self, exchange: Exchange) -> None:
+        """Put aside what was received, if ``answer`` did not come to it."""
+        buffer = exchange.take_received()
+        if buffer:
+            self._aside += received(buffer, 1)
+
+    def _find(self, wanted: Callable[[Message], bool], deadline: int) -> Optional[Message]:
+        while True:
+            message = self._receive(deadline)
+            if message is not None:
+                if wanted(message):
+                    return message
+                self._aside.append(message)
+                # Even if there are more: a stream of them must not go on for ever.
+                if _is_over(deadline):
+                    return None
+            elif not self._wait(deadline):
+                return None
+
+    def _receive(self, deadline: int) -> Optional[Message]:
+        self._current = _AT_END
+        count, buffer = self._transfer.receive(deadline, 1)
+        return received(buffer, 1)[0] if count else None
+
+    def _wait(self, deadline: int) -> bool:
+        """Wait as TRANSFER does not with O_NONBLOCK: until the kernel's queue is not empty.
+
+        Returns False if the time is up before that.
         """
         poller = select.poll()
         poller.register(self._file, select.POLLIN)
-        while deadline is None or time.monotonic() < deadline:
+        while not _is_over(deadline):
             if poller.poll(_milliseconds_until(deadline)):
                 return True
         return False
 
 
-def _milliseconds_until(deadline: Optional[float]) -> Optional[int]:
-    if deadline is None:
+def _is_over(deadline: int) -> bool:
+    return deadline != abi.TRANSFER_NEVER and time.monotonic_ns() >= deadline
+
+
+def _milliseconds_until(deadline: int) -> Optional[int]:
+    if deadline == abi.TRANSFER_NEVER:
         return None
-    return math.ceil(1000 * min(max(deadline - time.monotonic(), 0.0), _LONGEST_POLL))
+    return math.ceil(min(max(deadline - time.monotonic_ns(), 0), _LONGEST_POLL) / 1_000_000)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import FileIO
 from types import TracebackType
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
 from . import abi, ioctls
 from .errors import StatusError, StopServing
@@ -18,30 +18,28 @@ from .ids import MessageId
 from .inbox import Inbox
 from .messages import Data, Message, Request, Status, reply_to
 from .names import matches
+from .settings import Settings
+from .transfer import Transfer, deadline_after
 
 
-class PeerInfo(NamedTuple):
-    """Who opened a KSock, as the asker's namespaces see it. Source: semantics, rule 36."""
-
-    ksock_id: int
-    pid: int
-    uid: int
-    gid: int
-
-
-class Ksock:
+class Ksock(Settings):
     """An open KBUS device: binds to message names, sends and reads messages.
 
     ``which`` is the number of the device, 0 for ``/dev/kbus0``. ``mode`` is ``r`` (enough to
     listen) or ``rw``. With ``nonblocking``, sending a message with ALL_OR_WAIT does not wait; see
-    ``send``. Nothing else that KBUS does waits: ``wait_for_msg``, ``call`` and ``serve`` poll.
+    ``send``. ``wait_for_msg``, ``receive_many``, ``call`` and ``serve`` wait all the same.
 
     Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten.
     Iterating gives the messages that are queued, and ends when there are none. ``fd`` is the open
     file, and ``fileno()`` serves ``select`` and ``poll``.
 
+    Whole messages are sent and received with one system call (TRANSFER), and those that are received
+    were taken from the kernel's queue one by one. In pieces, they take several: ``write_data`` and
+    ``send``, ``next_msg`` and ``read_data``. Both ways can be mixed.
+
     Synchronization: each method that is one system call is atomic, but what is written or read
-    with several is not. Let one thread at a time use a Ksock; more threads open more Ksocks.
+    in pieces is not, and ``call`` and ``serve`` put messages aside that others may wait for. Let one
+    thread at a time use a Ksock; more threads open more Ksocks.
 
     Raises ValueError for another mode; OSError with ENOENT if there is no such device, EACCES if
     it may not be opened, EMFILE if the user has too many KSocks. All methods raise OSError with
@@ -60,7 +58,8 @@ class Ksock:
             opener=lambda path, flags: os.open(path, flags | extra),
         )
         self._id = ioctls.u32(self.fd, abi.IOC_KSOCKID)
-        self._inbox = Inbox(self.fd)
+        self._transfer = Transfer(self.fd)
+        self._inbox = Inbox(self.fd, self._transfer)
 
     # The open file.
 
@@ -153,7 +152,7 @@ class Ksock:
             raise
 
     def send(self) -> MessageId:
-        """Send what has been written, and return the id of the message.
+        """Send what has been written, and return the id of the message; also one that was kept.
 
         If a signal interrupts this, it goes on. Any error drops the message, but for one:
         BlockingIOError (EAGAIN), when the message has ALL_OR_WAIT, the Ksock is non-blocking and a
@@ -172,9 +171,23 @@ class Ksock:
                 continue
 
     def send_msg(self, message: Message) -> MessageId:
-        """Write a message and send it; ``write_msg`` and ``send`` tell how that can fail."""
-        self.write_msg(message)
-        return self.send()
+        """Send a whole message, and return its id, with one system call.
+
+        This fails as ``send`` does; a message that is to stay, stays for ``send`` or ``discard``. It
+        also raises OSError with EMSGSIZE or ENAMETOOLONG, and BlockingIOError (EALREADY) if something
+        else has been written and not sent, in part or whole; that stays as it is.
+        """
+        return self._transfer.send(message.to_bytes())
+
+    def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
+        """Send messages in their order, and return their ids; one system call sends up to 128.
+
+        Messages of others may come between them. Raises SendManyError, which is an OSError, for the
+        first that ``send_msg`` would have failed with; it has the ids of those before it, which were
+        sent. Those after it are not sent. If a signal handler raises an exception, some may have been
+        sent: ``last_msg_id`` tells the last.
+        """
+        return self._transfer.send_many([message.to_bytes() for message in messages])
 
     def discard(self) -> None:
         """Drop what has been written and not sent, if anything."""
@@ -219,17 +232,31 @@ class Ksock:
 
     def read_next_msg(self) -> Optional[Message]:
         """Return the next message, or None if none is queued. Does not wait."""
-        return self.read_msg(self.next_msg())
+        return self._inbox.take()
 
     def wait_for_msg(self, timeout: Optional[float] = None) -> Optional[Message]:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
-        return self._inbox.find(lambda message: True, timeout)
+        return self._inbox.wait(timeout)
+
+    def receive_many(self, timeout: Optional[float] = None, at_most: Optional[int] = None) -> list[Message]:
+        """Return the messages that are queued, with one system call; waits until there is one.
+
+        Returns an empty list if there is none within ``timeout`` seconds; None waits for ever, 0 not
+        at all. It need not be all: there are ``at_most`` so many, and as many as fit into the memory that
+        this keeps, 16 KiB at least, or one that is larger. If ``call`` or ``serve`` has put messages
+        aside, these are what is returned.
+
+        Raises ValueError if ``at_most`` is less than 1.
+        """
+        if at_most is not None and at_most < 1:
+            raise ValueError(f"at_most is {at_most}, which is less than 1")
+        return self._inbox.take_many(timeout, at_most or 0)
 
     def __iter__(self) -> Ksock:
         return self
 
     def __next__(self) -> Message:
-        message = self.read_next_msg()
+        message = self._inbox.take()
         if message is None:
             raise StopIteration
         return message
@@ -251,39 +278,40 @@ class Ksock:
     def call(self, name: str, data: Data = None, timeout: Optional[float] = None) -> Message:
         """Send a Request, wait for its answer, and return that.
 
-        Other messages that arrive meanwhile are put aside, to be read later in their order; the
-        rest of a message being read is dropped.
+        If the answer is the next message, this is one system call. Others that arrive meanwhile are
+        put aside, to be read later in their order; the rest of a message being read is dropped.
 
         Raises TimeoutError after ``timeout`` seconds, when the answer is abandoned; StatusError,
         which carries it, for a status in place of an answer; OSError as ``send`` does.
         """
-        request_id = self.send_msg(Request(name, data))
-
-        def is_answer(message: Message) -> bool:
-            return message.in_reply_to == request_id
-
+        deadline = deadline_after(timeout)
+        exchange = self._transfer.exchange(Request(name, data).to_bytes(), deadline)
         try:
-            answer = self._inbox.find(is_answer, timeout)
+            exchange.run()
+            answer = self._inbox.answer(exchange, deadline)
         except BaseException:
-            with suppress(OSError):
-                self.abandon(request_id)
+            self._inbox.keep(exchange)
+            request_id = exchange.sent_id()
+            if request_id:
+                with suppress(OSError):
+                    self.abandon(request_id)
             raise
-        if answer is None:
-            answer = self._abandon_or_take(request_id, is_answer)
+        request_id = exchange.sent_id()
+        self._transfer.finish(exchange)
+        if answer is None and request_id:
+            answer = self._abandon_or_take(request_id)
         if answer is None:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name)
         if answer.is_synthetic():
             raise StatusError(Status.from_message(answer))
         return answer
 
-    def _abandon_or_take(
-        self, request_id: MessageId, is_answer: Callable[[Message], bool]
-    ) -> Optional[Message]:
+    def _abandon_or_take(self, request_id: MessageId) -> Optional[Message]:
         """Abandon a Request; if that comes too late, return the answer that is queued already."""
         try:
             self.abandon(request_id)
         except FileNotFoundError:
-            return self._inbox.find_queued(is_answer)
+            return self._inbox.find_queued(lambda message: message.in_reply_to == request_id)
         return None
 
     def serve(self, name: str, handler: Callable[[Message], Data]) -> None:
@@ -326,71 +354,3 @@ class Ksock:
             # The requester has closed its KSock, or has abandoned the Request.
             if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
                 raise
-
-    # Limits and switches.
-
-    def max_messages(self) -> int:
-        """Return how many messages the queue of this KSock can hold."""
-        return self.set_max_messages(0)
-
-    def set_max_messages(self, count: int) -> int:
-        """Let the queue hold ``count`` messages; return what is in force, within the limits.
-
-        0 only asks. What is queued stays. Source: semantics, rule 20.
-        """
-        return ioctls.u32(self.fd, abi.IOC_MAXMSGS, count)
-
-    def want_messages_once(self, only_once: bool = False, just_ask: bool = False) -> bool:
-        """Set whether a message is queued once even if several bindings match; return what was.
-
-        ``just_ask`` changes nothing.
-        """
-        return ioctls.switch(self.fd, abi.IOC_MSGONLYONCE, only_once, just_ask)
-
-    def report_lost_messages(self, report: bool = True, just_ask: bool = False) -> bool:
-        """Set whether ``$.KBUS.MessagesLost`` tells of missed messages; return what was.
-
-        ``just_ask`` changes nothing. Source: semantics, rule 23.
-        """
-        return ioctls.switch(self.fd, abi.IOC_REPORTLOST, report, just_ask)
-
-    # The device, and the others on it.
-
-    def peer(self, ksock_id: int) -> PeerInfo:
-        """Return who opened the KSock with this id, such as ``message.from_``.
-
-        Raises ProcessLookupError (ESRCH) if there is no such KSock now.
-        """
-        return PeerInfo(*ioctls.peer_info(self.fd, ksock_id))
-
-    def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
-        """Set whether the kernel log tells what happens on this device; return what was.
-
-        ``just_ask`` changes nothing. Setting needs mode ``rw``.
-        """
-        return ioctls.switch(self.fd, abi.IOC_VERBOSE, verbose, just_ask)
-
-    def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
-        """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
-
-        ``just_ask`` changes nothing. Setting needs mode ``rw``. Source: semantics, rule 32.
-        """
-        return ioctls.switch(self.fd, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
-
-    def max_message_size(self) -> int:
-        """Return the length in bytes of the longest message that can be written to this device."""
-        return self.set_max_message_size(0)
-
-    def set_max_message_size(self, count: int) -> int:
-        """Let messages on this device be ``count`` bytes long, all included; return ``count``.
-
-        0 only asks what is in force, 1 for the highest ``count``. Setting needs mode ``rw``. Raises
-        OSError with EINVAL under 100 or over the highest. Source: semantics, rule 34.
-        """
-        return ioctls.u32(self.fd, abi.IOC_MAXMSGSIZE, count)
-
-    def new_device(self) -> int:
-        """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless
-        the caller has CAP_SYS_ADMIN, OSError with ENOSPC if there are 256.
-        """
-        return ioctls.u32(self.fd, abi.IOC_NEWDEVICE)

@@ -71,13 +71,21 @@ class Message:
     ) -> None:
         self.name: str = _checked_name(name)
         self.data: Optional[bytes] = _bytes_of(data)
-        self.to: int = abi.check_u32("to", to or 0)
-        self.from_: int = abi.check_u32("from_", from_ or 0)
-        self.orig_from: Optional[OrigFrom] = _checked_pair("orig_from", orig_from, OrigFrom)
-        self.final_to: Optional[OrigFrom] = _checked_pair("final_to", final_to, OrigFrom)
-        self.in_reply_to: Optional[MessageId] = _checked_pair("in_reply_to", in_reply_to, MessageId)
-        self.id: Optional[MessageId] = _checked_pair("id", id, MessageId)
-        self.flags: int = abi.check_u32("flags", flags or 0) | self._own_flags
+        # What is not given needs no check: most messages have only a name and data.
+        self.to: int = abi.check_u32("to", to) if to else 0
+        self.from_: int = abi.check_u32("from_", from_) if from_ else 0
+        self.orig_from: Optional[OrigFrom] = (
+            None if orig_from is None else _checked_pair("orig_from", orig_from, OrigFrom)
+        )
+        self.final_to: Optional[OrigFrom] = (
+            None if final_to is None else _checked_pair("final_to", final_to, OrigFrom)
+        )
+        self.in_reply_to: Optional[MessageId] = (
+            None if in_reply_to is None else _checked_pair("in_reply_to", in_reply_to, MessageId)
+        )
+        self.id: Optional[MessageId] = None if id is None else _checked_pair("id", id, MessageId)
+        own = self._own_flags
+        self.flags: int = abi.check_u32("flags", flags) | own if flags else own
         if self.flags & abi.BITS_DATA_PAD:
             raise ValueError(f"flags are {self.flags:#x}, but bits 30 and 31 are not a user's")
         if self.orig_from or self.final_to:
@@ -135,15 +143,17 @@ class Message:
         Whatever KBUS delivers is accepted by ``Message.from_bytes``. Raises ValueError, which
         names the cause, if this is not exactly one message, or none of this class.
         """
-        return cls.from_sequence(wire.decode(bytes(data)))
+        buffer = bytes(data)
+        wire.check(buffer)
+        return cls.from_message(received(buffer, 1)[0])
 
     def to_bytes(self) -> bytes:
         """Return the message as it is written to a KSock, in the machine's byte order."""
-        return wire.encode(self._fields())
+        return wire.encode(self)
 
     def total_length(self) -> int:
         """Return the length of ``to_bytes()``, in bytes."""
-        return wire.length(self._fields())
+        return wire.length(self)
 
     def extract(self) -> tuple[Any, ...]:
         """Return ``(id, in_reply_to, to, from_, orig_from, final_to, flags, name, data)``.
@@ -299,6 +309,24 @@ class Status(Message):
             raise ValueError(f"a Status cannot want a reply: {self!r}")
 
 
+def received(buffer: bytes, count: int) -> list[Message]:
+    """Return the ``count`` messages that TRANSFER has put one after the other into ``buffer``.
+
+    They are not checked again: KBUS did, when they were sent.
+    """
+    messages = []
+    begin = 0
+    for _ in range(count):
+        message = _new_message(Message)
+        end = wire.decode_into(message, buffer, begin)
+        messages.append(message)
+        begin = (end + abi.TRANSFER_ALIGN - 1) & -abi.TRANSFER_ALIGN
+    return messages
+
+
+_new_message = Message.__new__
+
+
 def reply_to(request: Message, data: Data = None, flags: int = 0) -> Reply:
     """Return the Reply to a Request that was read, to be sent from the KSock that read it.
 
@@ -346,6 +374,8 @@ def _checked_name(name: str) -> str:
 def _bytes_of(data: Data) -> Optional[bytes]:
     if data is None:
         return None
+    if type(data) is bytes:
+        return data or None
     if isinstance(data, str):
         return data.encode() or None
     return memoryview(data).tobytes() or None

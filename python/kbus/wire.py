@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
 from . import abi
-from .ids import MessageId, OrigFrom
+from .ids import MessageId, OrigFrom, trusted_id
+
+if TYPE_CHECKING:
+    from .messages import Message
 
 
 class Fields(NamedTuple):
@@ -31,92 +37,106 @@ _EXTENSION_SIZE = 2 * abi.ORIG_FROM.size
 _MIN_LENGTH = abi.MESSAGE_HEADER.size + abi.U32.size
 
 
-def length(fields: Fields) -> int:
-    """Return how many bytes ``encode`` makes of ``fields``."""
-    extension = _EXTENSION_SIZE if fields.flags & abi.BIT_EXTENDED else 0
-    name_and_data = abi.padded(len(fields.name.encode())) + abi.padded(len(fields.data or b""))
+def length(parts: Union[Fields, Message]) -> int:
+    """Return how many bytes ``encode`` makes of ``parts``."""
+    extension = _EXTENSION_SIZE if parts.flags & abi.BIT_EXTENDED else 0
+    name_and_data = abi.padded(len(parts.name.encode())) + abi.padded(len(parts.data or b""))
     return _MIN_LENGTH + extension + name_and_data
 
 
-def encode(fields: Fields) -> bytes:
+# Finding out what a format means takes longer than packing with it.
+@lru_cache(maxsize=256)
+def _packer(extension_words: int, name_words: int, data_words: int) -> Callable[..., bytes]:
+    """Return what packs a whole message; it pads name and data with zeros."""
+    return struct.Struct(f"=10I{extension_words}I{4 * name_words}s{4 * data_words}sI").pack
+
+
+def encode(parts: Union[Fields, Message]) -> bytes:
     """Return the bytes of a message.
 
     ``orig_from`` and ``final_to`` are left out unless ``flags`` has BIT_EXTENDED.
     """
-    name = fields.name.encode()
-    data = fields.data or b""
-    data_pad = abi.padded(len(data)) - len(data)
-    parts = [
-        abi.MESSAGE_HEADER.pack(
-            abi.MSG_START_GUARD,
-            *_id_pair(fields.id),
-            *_id_pair(fields.in_reply_to),
-            fields.to,
-            fields.from_,
-            fields.flags | data_pad << abi.DATA_PAD_SHIFT,
-            len(name),
-            abi.padded(len(data)) // 4,
-        )
-    ]
-    if fields.flags & abi.BIT_EXTENDED:
-        parts += [abi.ORIG_FROM.pack(*_end_point_pair(each)) for each in (fields.orig_from, fields.final_to)]
-    parts += [name.ljust(abi.padded(len(name)), b"\0"), data, bytes(data_pad)]
-    parts.append(abi.U32.pack(abi.MSG_END_GUARD))
-    return b"".join(parts)
+    name = parts.name.encode()
+    name_len = len(name)
+    data = parts.data or b""
+    data_words = (len(data) + 3) >> 2
+    flags = parts.flags
+    flags_and_pad = flags | (-len(data) & 3) << abi.DATA_PAD_SHIFT
+    id, in_reply_to = parts.id, parts.in_reply_to
+    if id is None and in_reply_to is None and not flags & abi.BIT_EXTENDED:
+        # Nearly all messages that are sent are like this.
+        return _packer(0, (name_len + 3) >> 2, data_words)(
+            abi.MSG_START_GUARD, 0, 0, 0, 0, parts.to, parts.from_, flags_and_pad,
+            name_len, data_words, name, data, abi.MSG_END_GUARD,
+        )  # fmt: skip
+    extension: tuple[int, ...] = ()
+    if flags & abi.BIT_EXTENDED:
+        extension = (*_end_point_pair(parts.orig_from), *_end_point_pair(parts.final_to))
+    return _packer(len(extension), (name_len + 3) >> 2, data_words)(
+        abi.MSG_START_GUARD, *_id_pair(id), *_id_pair(in_reply_to), parts.to, parts.from_, flags_and_pad,
+        name_len, data_words, *extension, name, data, abi.MSG_END_GUARD,
+    )  # fmt: skip
 
 
-def decode(buffer: bytes) -> Fields:
-    """Return the fields of one whole message; whatever KBUS delivers is accepted.
+def check(buffer: bytes) -> None:
+    """Raise ValueError, which names the cause, if ``buffer`` is anything else than one whole message.
 
-    Raises ValueError, which names the cause, if ``buffer`` is anything else than one message.
+    Whatever KBUS delivers is accepted.
     """
     if len(buffer) < _MIN_LENGTH:
         raise ValueError(f"not a message: {len(buffer)} bytes, the shortest has {_MIN_LENGTH}")
-    (
-        start_guard, id_network, id_serial, reply_network, reply_serial,
-        to, from_, flags, name_len, data_len,
-    ) = abi.MESSAGE_HEADER.unpack_from(buffer)  # fmt: skip
+    start_guard, *_, flags, name_len, data_len = abi.MESSAGE_HEADER.unpack_from(buffer)
     if start_guard != abi.MSG_START_GUARD:
         raise ValueError(
             f"not a message: begins with {start_guard:#010x} and not with {abi.MSG_START_GUARD:#010x}"
         )
-    extension_at = abi.MESSAGE_HEADER.size
-    name_at = extension_at + (_EXTENSION_SIZE if flags & abi.BIT_EXTENDED else 0)
-    data_at = name_at + abi.padded(name_len)
-    end_at = data_at + 4 * data_len
+    name_at = abi.MESSAGE_HEADER.size + (_EXTENSION_SIZE if flags & abi.BIT_EXTENDED else 0)
+    end_at = name_at + abi.padded(name_len) + 4 * data_len
     promised = end_at + abi.U32.size
     if len(buffer) != promised:
         raise ValueError(f"not one message: {len(buffer)} bytes, but the header says {promised}")
     (end_guard,) = abi.U32.unpack_from(buffer, end_at)
     if end_guard != abi.MSG_END_GUARD:
         raise ValueError(f"not a message: ends with {end_guard:#010x} and not with {abi.MSG_END_GUARD:#010x}")
-    if any(buffer[name_at + name_len : data_at]):
+    name_end = name_at + name_len
+    if any(buffer[name_end : name_at + abi.padded(name_len)]):
         raise ValueError("not a message: the padding of its name is not zero")
-    orig_from = final_to = None
+    name = buffer[name_at:name_end]
+    try:
+        name.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not a message: its name {name!r} is not text") from error
+
+
+def decode_into(message: Message, buffer: bytes, begin: int) -> int:
+    """Give the message, which may be without them, the parts of the one that begins at ``begin``.
+
+    Returns where it ends. Nothing is checked. It must be quick, as every message read goes this way.
+    """
+    (
+        _, id_network, id_serial, reply_network, reply_serial,
+        message.to, message.from_, flags, name_len, data_len,
+    ) = abi.MESSAGE_HEADER.unpack_from(buffer, begin)  # fmt: skip
+    message.id = trusted_id(id_network, id_serial) if id_network or id_serial else None
+    message.in_reply_to = trusted_id(reply_network, reply_serial) if reply_network or reply_serial else None
+    message.flags = flags & ~abi.BITS_DATA_PAD
+    name_at = begin + abi.MESSAGE_HEADER.size
     if flags & abi.BIT_EXTENDED:
-        orig_from = _unpack_orig_from(buffer, extension_at)
-        final_to = _unpack_orig_from(buffer, extension_at + abi.ORIG_FROM.size)
+        message.orig_from = _unpack_orig_from(buffer, name_at)
+        message.final_to = _unpack_orig_from(buffer, name_at + abi.ORIG_FROM.size)
+        name_at += _EXTENSION_SIZE
+    else:
+        message.orig_from = message.final_to = None
+    message.name = buffer[name_at : name_at + name_len].decode()
+    data_at = name_at + ((name_len + 3) & ~3)
+    end_at: int = data_at + 4 * data_len
     # A careless sender may claim padding where there is no data, and KBUS does not look.
-    data_end = max(data_at, end_at - (flags >> abi.DATA_PAD_SHIFT))
-    return Fields(
-        id=_message_id(id_network, id_serial),
-        in_reply_to=_message_id(reply_network, reply_serial),
-        to=to,
-        from_=from_,
-        orig_from=orig_from,
-        final_to=final_to,
-        flags=flags & ~abi.BITS_DATA_PAD,
-        name=_decode_name(buffer[name_at : name_at + name_len]),
-        data=buffer[data_at:data_end] or None,
-    )
+    message.data = buffer[data_at : end_at - (flags >> abi.DATA_PAD_SHIFT)] if data_len else None
+    return end_at + abi.U32.size
 
 
 def _id_pair(message_id: Optional[MessageId]) -> tuple[int, int]:
     return (message_id.network_id, message_id.serial_num) if message_id else (0, 0)
-
-
-def _message_id(network_id: int, serial_num: int) -> Optional[MessageId]:
-    return MessageId(network_id, serial_num) if network_id or serial_num else None
 
 
 def _end_point_pair(end_point: Optional[OrigFrom]) -> tuple[int, int]:
@@ -126,10 +146,3 @@ def _end_point_pair(end_point: Optional[OrigFrom]) -> tuple[int, int]:
 def _unpack_orig_from(buffer: bytes, offset: int) -> Optional[OrigFrom]:
     network_id, local_id = abi.ORIG_FROM.unpack_from(buffer, offset)
     return OrigFrom(network_id, local_id) if network_id or local_id else None
-
-
-def _decode_name(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not a message: its name {name!r} is not text") from error

@@ -34,6 +34,8 @@ SIGNATURES = {
     "Ksock.write_data": "(self, data)",
     "Ksock.send": "(self)",
     "Ksock.send_msg": "(self, message)",
+    "Ksock.send_many": "(self, messages)",
+    "Ksock.receive_many": "(self, timeout=None, at_most=None)",
     "Ksock.discard": "(self)",
     "Ksock.last_msg_id": "(self)",
     "Ksock.find_replier": "(self, name)",

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""What there is to ask and to set of a KSock, its device, and the others on that."""
+
+from __future__ import annotations
+
+from io import FileIO
+from typing import NamedTuple
+
+from . import abi, ioctls
+
+
+class PeerInfo(NamedTuple):
+    """Who opened a KSock, as the asker's namespaces see it. Source: semantics, rule 36."""
+
+    ksock_id: int
+    pid: int
+    uid: int
+    gid: int
+
+
+class Settings:
+    """The part of Ksock that is neither about binding nor about messages."""
+
+    fd: FileIO
+
+    # This KSock.
+
+    def max_messages(self) -> int:
+        """Return how many messages the queue of this KSock can hold."""
+        return self.set_max_messages(0)
+
+    def set_max_messages(self, count: int) -> int:
+        """Let the queue hold ``count`` messages; return what is in force, within the limits.
+
+        0 only asks. What is queued stays. Source: semantics, rule 20.
+        """
+        return ioctls.u32(self.fd, abi.IOC_MAXMSGS, count)
+
+    def want_messages_once(self, only_once: bool = False, just_ask: bool = False) -> bool:
+        """Set whether a message is queued once even if several bindings match; return what was.
+
+        ``just_ask`` changes nothing.
+        """
+        return ioctls.switch(self.fd, abi.IOC_MSGONLYONCE, only_once, just_ask)
+
+    def report_lost_messages(self, report: bool = True, just_ask: bool = False) -> bool:
+        """Set whether ``$.KBUS.MessagesLost`` tells of missed messages; return what was.
+
+        ``just_ask`` changes nothing. Source: semantics, rule 23.
+        """
+        return ioctls.switch(self.fd, abi.IOC_REPORTLOST, report, just_ask)
+
+    # The device, and the others on it.
+
+    def peer(self, ksock_id: int) -> PeerInfo:
+        """Return who opened the KSock with this id, such as ``message.from_``.
+
+        Raises ProcessLookupError (ESRCH) if there is no such KSock now.
+        """
+        return PeerInfo(*ioctls.peer_info(self.fd, ksock_id))
+
+    def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
+        """Set whether the kernel log tells what happens on this device; return what was.
+
+        ``just_ask`` changes nothing. Setting needs mode ``rw``.
+        """
+        return ioctls.switch(self.fd, abi.IOC_VERBOSE, verbose, just_ask)
+
+    def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
+        """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
+
+        ``just_ask`` changes nothing. Setting needs mode ``rw``. Source: semantics, rule 32.
+        """
+        return ioctls.switch(self.fd, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
+
+    def max_message_size(self) -> int:
+        """Return the length in bytes of the longest message that can be written to this device."""
+        return self.set_max_message_size(0)
+
+    def set_max_message_size(self, count: int) -> int:
+        """Let messages on this device be ``count`` bytes long, all included; return ``count``.
+
+        0 only asks what is in force, 1 for the highest ``count``. Setting needs mode ``rw``. Raises
+        OSError with EINVAL under 100 or over the highest. Source: semantics, rule 34.
+        """
+        return ioctls.u32(self.fd, abi.IOC_MAXMSGSIZE, count)
+
+    def new_device(self) -> int:
+        """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless
+        the caller has CAP_SYS_ADMIN, OSError with ENOSPC if there are 256.
+        """
+        return ioctls.u32(self.fd, abi.IOC_NEWDEVICE)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: MIT
+"""The ioctl TRANSFER: messages out and in with one system call, from and to memory that is kept.
+
+Source: ``linux/kbus.h`` and the ABI, 'TRANSFER'.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+from array import array
+from collections.abc import Iterable, Iterator
+from fcntl import ioctl
+from io import FileIO
+from typing import Optional
+
+from . import abi
+from .errors import SendManyError
+from .ids import MessageId, trusted_id
+
+# A default queue of small messages fits, and a program may open many KSocks.
+_SMALL = 16 * 1024
+# Who has one large message mostly has more, so memory that has grown is kept. But one message of 16 MiB
+# must not hold 16 MiB for as long as the Ksock is open: what is larger than this is for one call.
+_MOST_KEPT = 256 * 1024
+# How many messages there is room for the ids of: about as many small ones as fit into the memory.
+_IDS = 128
+# Seconds. As ns it fits 64 bits, and it is not KBUS_TRANSFER_NEVER.
+_LONGEST_WAIT = 1e9
+
+#: The argument from ``send`` to ``kept``
+_INPUT = struct.Struct("=5Q5I")
+#: ``sent``, ``error``, ``kept``
+_PROGRESS = struct.Struct("=3I")
+_PROGRESS_AT = 48
+#: ``received``, ``received_len``, ``next_len``
+_RECEIVED = struct.Struct("=2I4xI")
+_RECEIVED_AT = 60
+_U64 = struct.Struct("=Q")
+_RECEIVE_AT, _DEADLINE_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT = 16, 24, 44, 76
+
+
+def deadline_after(timeout: Optional[float]) -> int:
+    """Return what ``deadline`` is so many seconds from now; None is never."""
+    if timeout is None:
+        return abi.TRANSFER_NEVER
+    return max(time.monotonic_ns() + int(1e9 * min(timeout, _LONGEST_WAIT)), abi.TRANSFER_NOW)
+
+
+def _memory(size: int) -> tuple[memoryview, int]:
+    """Return ``size`` bytes and their address, which is good as long as the view is."""
+    memory = array("B", bytes(size))
+    return memoryview(memory), memory.buffer_info()[0]
+
+
+def _grown(size: int) -> int:
+    return size if size > _MOST_KEPT else 1 << (size - 1).bit_length()
+
+
+class _Outgoing:
+    """An argument to send with, the ids, and memory for messages."""
+
+    __slots__ = ("address", "argument", "ids", "ids_at", "view")
+
+    def __init__(self) -> None:
+        # Nothing longer than 1024 bytes: for that, fcntl.ioctl would not let other threads run meanwhile.
+        self.argument = bytearray(abi.TRANSFER.size)
+        self.ids, self.ids_at = _memory(_IDS * abi.MSG_ID.size)
+        self.view, self.address = _memory(_SMALL)
+        abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, 1)
+
+    def fill(
+        self, messages: bytes, deadline: int = abi.TRANSFER_NEVER, receive: int = 0, receive_len: int = 0
+    ) -> None:
+        """Copy the messages to the memory, and say in the argument what is to be done."""
+        length = len(messages)
+        if length > len(self.view):
+            self.view, self.address = _memory(_grown(length))
+        self.view[:length] = messages
+        _INPUT.pack_into(
+            self.argument, 0,
+            self.address, self.ids_at, receive, deadline, 0, length, receive_len, 0, 0, 0,
+        )  # fmt: skip
+
+
+class _Incoming:
+    """An argument to receive with, and memory for messages."""
+
+    __slots__ = ("address", "argument", "at_most", "deadline", "view")
+
+    def __init__(self) -> None:
+        self.argument = bytearray(abi.TRANSFER.size)
+        self.deadline = abi.TRANSFER_NOW
+        self.at_most = 0
+        self.make_room(_SMALL)
+
+    def make_room(self, size: int) -> None:
+        """Have memory for a message of so many bytes."""
+        self.view, self.address = _memory(_grown(size))
+        _U64.pack_into(self.argument, _RECEIVE_AT, self.address)
+        abi.U32.pack_into(self.argument, _RECEIVE_LEN_AT, len(self.view))
+
+    def ask(self, deadline: int, at_most: int) -> None:
+        """Say in the argument what is wanted; mostly that is what was wanted the last time."""
+        if deadline != self.deadline:
+            self.deadline = deadline
+            _U64.pack_into(self.argument, _DEADLINE_AT, deadline)
+        if at_most != self.at_most:
+            self.at_most = at_most
+            abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, at_most)
+
+
+class Exchange:
+    """One message to send and one to receive, and how far that has come, whatever interrupts it.
+
+    A message that the memory is too small for is not received. It stays queued.
+    """
+
+    def __init__(self, file: FileIO, out: _Outgoing, incoming: _Incoming) -> None:
+        self._file = file
+        self.out = out
+        self.incoming = incoming
+
+    def run(self) -> None:
+        """Make the system call. Raises OSError with its errno, ValueError if the file is closed."""
+        while True:
+            try:
+                ioctl(self._file, abi.IOC_TRANSFER, self.out.argument)
+            except InterruptedError:
+                # Nothing has been done.
+                continue
+            return
+
+    def sent_id(self) -> Optional[MessageId]:
+        """Return the id of the message if it was sent."""
+        sent, _, _ = _PROGRESS.unpack_from(self.out.argument, _PROGRESS_AT)
+        return trusted_id(*abi.MSG_ID.unpack_from(self.out.ids)) if sent else None
+
+    def error(self) -> OSError:
+        """Return why the message was not sent."""
+        _, error, _ = _PROGRESS.unpack_from(self.out.argument, _PROGRESS_AT)
+        return OSError(error, os.strerror(error))
+
+    def take_received(self) -> Optional[bytes]:
+        """Return the message that was received, if there is one and it was not taken before."""
+        count, length, _ = _RECEIVED.unpack_from(self.out.argument, _RECEIVED_AT)
+        _RECEIVED.pack_into(self.out.argument, _RECEIVED_AT, 0, 0, 0)
+        return self.incoming.view[:length].tobytes() if count else None
+
+
+class Transfer:
+    """TRANSFER on one open KBUS device; messages are bytes here.
+
+    Synchronization: each method can be called by several threads, and by signal handlers: a call
+    has memory of its own, and puts it back when it is done.
+
+    All methods raise OSError with the errno of the ioctl, or of the message that could not be sent,
+    and ValueError if the file is closed. If a signal interrupts them, they go on.
+    """
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        # Memory that is not in use. Of several threads, each pop() gives another one.
+        self._outgoing: list[_Outgoing] = []
+        self._incoming: list[_Incoming] = []
+
+    def send(self, message: bytes) -> MessageId:
+        """Send a message, and return its id."""
+        out = self._take_outgoing()
+        argument = out.argument
+        out.fill(message)
+        ioctl(self._file, abi.IOC_TRANSFER, argument)
+        _, error, _ = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
+        while error == errno.EINTR:
+            # The kernel has kept the message, and the argument says so.
+            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            _, error, _ = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
+        network_id, serial_num = abi.MSG_ID.unpack_from(out.ids)
+        self._put_back_outgoing(out)
+        if error:
+            raise OSError(error, os.strerror(error))
+        return trusted_id(network_id, serial_num)
+
+    def send_many(self, messages: Iterable[bytes]) -> list[MessageId]:
+        """Send messages in their order, and return their ids.
+
+        Raises SendManyError for the first that could not be sent. Those after it are not sent.
+        """
+        sent: list[MessageId] = []
+        for batch in _batches(messages):
+            self._send_batch(batch, sent)
+        return sent
+
+    def _send_batch(self, batch: bytes, sent: list[MessageId]) -> None:
+        out = self._take_outgoing()
+        argument = out.argument
+        out.fill(batch)
+        error = errno.EINTR
+        while error == errno.EINTR:
+            # With what came back in the argument, the next call goes on where the last one ended.
+            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            count, error, kept = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
+            ids = out.ids[: count * abi.MSG_ID.size]
+            sent += [trusted_id(*pair) for pair in abi.MSG_ID.iter_unpack(ids)]
+        self._put_back_outgoing(out)
+        if error:
+            raise SendManyError(error, os.strerror(error), sent, bool(kept))
+
+    def receive(self, deadline: int, at_most: int) -> tuple[int, bytes]:
+        """Return how many messages were received, and these, one after the other.
+
+        ``at_most`` 0 is as many as there is memory for; that is at least one. If none is queued,
+        this waits until the deadline, unless O_NONBLOCK is set; then it may be none.
+        """
+        incoming = self._take_incoming()
+        incoming.ask(deadline, at_most)
+        while True:
+            try:
+                ioctl(self._file, abi.IOC_TRANSFER, incoming.argument)
+            except InterruptedError:
+                continue
+            count, length, next_len = _RECEIVED.unpack_from(incoming.argument, _RECEIVED_AT)
+            if count or not next_len:
+                break
+            incoming.make_room(next_len)
+        messages = incoming.view[:length].tobytes()
+        self._put_back_incoming(incoming)
+        return count, messages
+
+    def exchange(self, message: bytes, deadline: int) -> Exchange:
+        """Return what sends a message and receives one, waiting for that until the deadline."""
+        out, incoming = self._take_outgoing(), self._take_incoming()
+        out.fill(message, deadline, incoming.address, len(incoming.view))
+        return Exchange(self._file, out, incoming)
+
+    def finish(self, exchange: Exchange) -> None:
+        """Let others have the memory of an exchange, which must not be used any more."""
+        self._put_back_outgoing(exchange.out)
+        self._put_back_incoming(exchange.incoming)
+
+    def _take_outgoing(self) -> _Outgoing:
+        try:
+            return self._outgoing.pop()
+        except IndexError:
+            return _Outgoing()
+
+    def _put_back_outgoing(self, out: _Outgoing) -> None:
+        if len(out.view) <= _MOST_KEPT:
+            self._outgoing.append(out)
+
+    def _take_incoming(self) -> _Incoming:
+        try:
+            return self._incoming.pop()
+        except IndexError:
+            return _Incoming()
+
+    def _put_back_incoming(self, incoming: _Incoming) -> None:
+        if len(incoming.view) <= _MOST_KEPT:
+            self._incoming.append(incoming)
+
+
+def _batches(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Put messages one after the other, as many as there is memory for, and room for the ids."""
+    batch: list[bytes] = []
+    length = count = 0
+    for message in messages:
+        padding = -len(message) % abi.TRANSFER_ALIGN
+        step = len(message) + padding
+        if count == _IDS or (count and length + step > _SMALL):
+            yield b"".join(batch)
+            batch.clear()
+            length = count = 0
+        batch.append(message)
+        if padding:
+            batch.append(bytes(padding))
+        length += step
+        count += 1
+    if count:
+        yield b"".join(batch)

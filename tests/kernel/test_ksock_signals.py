@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Signals while a Ksock waits in TRANSFER: it goes on, or a handler ends the wait and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from kbus import Announcement, Ksock, Message, reply_to
+from tests.kernel.conftest import OpenKsock
+from tests.kernel.helpers import (
+    IOCTL,
+    PATIENCE,
+    blocked_in,
+    fill,
+    handler,
+    ksock_stats,
+    take,
+    texts,
+    wait_until,
+)
+
+WAIT = Message.ALL_OR_WAIT
+
+
+class HandlerError(Exception):
+    """Raised by a handler."""
+
+
+@contextmanager
+def disturbed(then: Callable[[], object]) -> Iterator[None]:
+    """Send SIGUSR1 to this thread as soon as it waits in an ioctl, and then do something."""
+    main = threading.main_thread()
+    assert threading.current_thread() is main
+    failures: list[BaseException] = []
+
+    def disturb() -> None:
+        try:
+            wait_until(lambda: blocked_in(main.native_id or 0, IOCTL), "the test waits in the kernel")
+            signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
+            then()
+        except BaseException as failure:  # raised again below
+            failures.append(failure)
+
+    thread = threading.Thread(target=disturb, daemon=True)
+    thread.start()
+    yield
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def handler_that_raises() -> Iterator[None]:
+    """Let SIGUSR1 raise HandlerError."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise HandlerError
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+RECEIVES: list[Callable[[Ksock], Message | None]] = [
+    lambda ksock: ksock.wait_for_msg(PATIENCE),
+    lambda ksock: ksock.wait_for_msg(),
+    lambda ksock: ksock.receive_many()[0],
+]
+
+
+@pytest.mark.parametrize("receive", RECEIVES)
+def test_waiting_goes_on(ksock: OpenKsock, receive: Callable[[Ksock], Message | None]) -> None:
+    sender, listener = ksock(), ksock()
+    listener.bind("$.A")
+
+    def send() -> None:
+        wait_until(lambda: bool(came), "the signal has been handled")
+        sender.send_msg(Announcement("$.A", "after it"))
+
+    with handler(signal.SIGUSR1, restart=False) as came, disturbed(send):
+        message = receive(listener)
+    assert message is not None
+    assert message.data == b"after it"
+
+
+@pytest.mark.axiom("loss")
+@pytest.mark.parametrize("receive", RECEIVES)
+def test_a_handler_ends_the_wait(ksock: OpenKsock, receive: Callable[[Ksock], Message | None]) -> None:
+    sender, listener = ksock(), ksock()
+    listener.bind("$.A")
+    after = disturbed(lambda: sender.send_msg(Announcement("$.A")))
+    with handler_that_raises(), after, pytest.raises(HandlerError):
+        receive(listener)
+    assert take(listener).name == "$.A"
+
+
+def test_a_call_goes_on(ksock: OpenKsock) -> None:
+    caller, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+
+    def answer() -> None:
+        wait_until(lambda: bool(came), "the signal has been handled")
+        replier.send_msg(reply_to(take(replier), "yes"))
+
+    with handler(signal.SIGUSR1, restart=False) as came, disturbed(answer):
+        assert caller.call("$.A").data == b"yes"
+    assert replier.num_messages() == 0
+
+
+@pytest.mark.rule(28)
+@pytest.mark.axiom("loss")
+def test_a_handler_ends_a_call(ksock: OpenKsock) -> None:
+    """The Request is abandoned, and what came before the answer is put aside."""
+    caller, replier, sender = ksock(), ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    caller.bind("$.Other")
+    sender.send_msg(Announcement("$.Other", "before"))
+    after = disturbed(lambda: sender.send_msg(Announcement("$.Other", "after")))
+    with handler_that_raises(), after, pytest.raises(HandlerError):
+        caller.call("$.A")
+    assert ksock_stats(caller)["awaiting"] == 0
+    assert texts(caller) == [b"before", b"after"]
+
+
+@pytest.mark.rule(22)
+def test_many_that_wait_go_on(ksock: OpenKsock) -> None:
+    sender, full = ksock(), ksock()
+    fill(full, "$.A")
+    received: list[bytes | None] = []
+
+    def read() -> None:
+        wait_until(lambda: bool(came), "the signal has been handled")
+        while len(received) < 21:
+            message = full.wait_for_msg(PATIENCE)
+            assert message is not None
+            received.append(message.data)
+
+    messages = [Announcement("$.A", str(number), flags=WAIT) for number in range(20)]
+    with handler(signal.SIGUSR1, restart=False) as came, disturbed(read):
+        ids = sender.send_many(messages)
+    assert received == [None, *(message.data for message in messages)]
+    assert ids == sorted(set(ids))
+    assert len(ids) == 20
+
+
+@pytest.mark.rule(22)
+@pytest.mark.parametrize("many", [False, True])
+def test_a_handler_leaves_the_message_that_waits(ksock: OpenKsock, many: bool) -> None:
+    sender, full = ksock(), ksock()
+    fill(full, "$.A")
+    message = Announcement("$.A", "kept", flags=WAIT)
+    with handler_that_raises(), disturbed(lambda: None), pytest.raises(HandlerError):
+        if many:
+            sender.send_many([message, message])
+        else:
+            sender.send_msg(message)
+    assert ksock_stats(sender)["waiting"] == 1
+    take(full)
+    sender.send()
+    assert texts(full) == [b"kept"]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""What there is to TRANSFER in Python without a device: batches, deadlines, errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Optional
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbus import MessageId, SendManyError, abi, transfer
+from kbus.transfer import deadline_after
+
+lengths = st.integers(11, 70) | st.integers(11, 5000)
+
+
+@given(st.lists(lengths.map(lambda words: bytes(4 * words)), max_size=300))
+def test_batches_have_every_message_in_order(messages: list[bytes]) -> None:
+    batches = list(transfer._batches(messages))
+    padded = b"".join(message.ljust((len(message) + 7) & ~7, b"\0") for message in messages)
+    assert b"".join(batches) == padded
+    assert all(batches)
+
+
+def test_a_batch_has_no_more_than_there_is_room_for() -> None:
+    small, large = bytes(44), bytes(100_000)
+    assert [len(batch) for batch in transfer._batches([small] * 300)] == [128 * 48, 128 * 48, 44 * 48]
+    assert [len(batch) for batch in transfer._batches([small, large, small])] == [48, 100_000, 48]
+    assert [len(batch) for batch in transfer._batches([bytes(8192)] * 3)] == [16384, 8192]
+    assert list(transfer._batches([])) == []
+
+
+@pytest.mark.parametrize("timeout", [0, 0.25, 5, 1e9])
+def test_deadlines(timeout: float) -> None:
+    before = time.monotonic_ns()
+    deadline = deadline_after(timeout)
+    assert before <= deadline - int(timeout * 1e9) <= time.monotonic_ns()
+
+
+@pytest.mark.parametrize("timeout", [1e9, 1e30, float("inf")])
+def test_a_very_long_time_fits(timeout: float) -> None:
+    assert time.monotonic_ns() + 9e17 < deadline_after(timeout) < abi.TRANSFER_NEVER
+
+
+@pytest.mark.parametrize(("timeout", "deadline"), [(None, abi.TRANSFER_NEVER), (-1e30, abi.TRANSFER_NOW)])
+def test_deadlines_at_the_ends(timeout: Optional[float], deadline: int) -> None:
+    assert deadline_after(timeout) == deadline
+
+
+def test_a_send_many_error_tells_how_far_it_came() -> None:
+    error = SendManyError(errno.EBUSY, os.strerror(errno.EBUSY), [MessageId(0, 7), MessageId(0, 8)], False)
+    assert isinstance(error, OSError)
+    assert error.errno == errno.EBUSY
+    assert error.sent == [MessageId(0, 7), MessageId(0, 8)]
+    assert error.kept is False
+    assert str(error) == f"[Errno {errno.EBUSY}] {os.strerror(errno.EBUSY)}: message 2 of those to be sent"
