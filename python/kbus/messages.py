@@ -69,8 +69,10 @@ class Message:
         flags: Optional[int] = None,
         id: Optional[MessageId] = None,
     ) -> None:
-        self.name: str = _checked_name(name)
-        self.data: Optional[bytes] = _bytes_of(data)
+        if not isinstance(name, str) or not name.startswith("$."):
+            raise _wrong_name(name)
+        self.name: str = name
+        self.data: Optional[bytes] = (data or None) if type(data) is bytes else _bytes_of(data)
         # What is not given needs no check: most messages have only a name and data.
         self.to: int = abi.check_u32("to", to) if to else 0
         self.from_: int = abi.check_u32("from_", from_) if from_ else 0
@@ -86,7 +88,7 @@ class Message:
         self.id: Optional[MessageId] = None if id is None else _checked_pair("id", id, MessageId)
         own = self._own_flags
         self.flags: int = abi.check_u32("flags", flags) | own if flags else own
-        if self.flags & abi.BITS_DATA_PAD:
+        if flags and flags & abi.BITS_DATA_PAD:
             raise ValueError(f"flags are {self.flags:#x}, but bits 30 and 31 are not a user's")
         if self.orig_from or self.final_to:
             self.flags |= self.EXTENDED
@@ -363,19 +365,15 @@ def stateful_request(earlier_reply: Message, name: str, data: Data = None) -> Re
     return Request(name, data, to=to, final_to=final_to)
 
 
-def _checked_name(name: str) -> str:
+def _wrong_name(name: object) -> Exception:
     if not isinstance(name, str):
-        raise TypeError(f"a message name is a str, not {type(name).__name__}")
-    if not name.startswith("$."):
-        raise ValueError(f'message name "{name}" does not start with "$."')
-    return name
+        return TypeError(f"a message name is a str, not {type(name).__name__}")
+    return ValueError(f'message name "{name}" does not start with "$."')
 
 
 def _bytes_of(data: Data) -> Optional[bytes]:
     if data is None:
         return None
-    if type(data) is bytes:
-        return data or None
     if isinstance(data, str):
         return data.encode() or None
     return memoryview(data).tobytes() or None

@@ -51,7 +51,7 @@ def deadline_after(timeout: Optional[float]) -> int:
 
 def _memory(size: int) -> tuple[memoryview, int]:
     """Return ``size`` bytes and their address, which is good as long as the view is."""
-    memory = array("B", bytes(size))
+    memory = array("B", b"\0") * size
     return memoryview(memory), memory.buffer_info()[0]
 
 
@@ -65,7 +65,7 @@ class _Outgoing:
     __slots__ = ("address", "argument", "ids", "ids_at", "view")
 
     def __init__(self) -> None:
-        # Nothing longer than 1024 bytes: for that, fcntl.ioctl would not let other threads run meanwhile.
+        # At most 1024 bytes: with more, fcntl.ioctl does not let other threads run meanwhile.
         self.argument = bytearray(abi.TRANSFER.size)
         self.ids, self.ids_at = _memory(_IDS * abi.MSG_ID.size)
         self.view, self.address = _memory(_SMALL)

@@ -35,6 +35,11 @@ class Fields(NamedTuple):
 
 _EXTENSION_SIZE = 2 * abi.ORIG_FROM.size
 _MIN_LENGTH = abi.MESSAGE_HEADER.size + abi.U32.size
+# For encode and decode_into: to look these up in abi for each message would be a good part of the work.
+_unpack_header = abi.MESSAGE_HEADER.unpack_from
+_HEADER_SIZE = abi.MESSAGE_HEADER.size
+_EXTENDED, _DATA_PAD, _DATA_PAD_SHIFT = abi.BIT_EXTENDED, abi.BITS_DATA_PAD, abi.DATA_PAD_SHIFT
+_START_GUARD, _END_GUARD = abi.MSG_START_GUARD, abi.MSG_END_GUARD
 
 
 def length(parts: Union[Fields, Message]) -> int:
@@ -61,20 +66,20 @@ def encode(parts: Union[Fields, Message]) -> bytes:
     data = parts.data or b""
     data_words = (len(data) + 3) >> 2
     flags = parts.flags
-    flags_and_pad = flags | (-len(data) & 3) << abi.DATA_PAD_SHIFT
+    flags_and_pad = flags | (-len(data) & 3) << _DATA_PAD_SHIFT
     id, in_reply_to = parts.id, parts.in_reply_to
-    if id is None and in_reply_to is None and not flags & abi.BIT_EXTENDED:
+    if id is None and in_reply_to is None and not flags & _EXTENDED:
         # Nearly all messages that are sent are like this.
         return _packer(0, (name_len + 3) >> 2, data_words)(
-            abi.MSG_START_GUARD, 0, 0, 0, 0, parts.to, parts.from_, flags_and_pad,
-            name_len, data_words, name, data, abi.MSG_END_GUARD,
+            _START_GUARD, 0, 0, 0, 0, parts.to, parts.from_, flags_and_pad,
+            name_len, data_words, name, data, _END_GUARD,
         )  # fmt: skip
     extension: tuple[int, ...] = ()
-    if flags & abi.BIT_EXTENDED:
+    if flags & _EXTENDED:
         extension = (*_end_point_pair(parts.orig_from), *_end_point_pair(parts.final_to))
     return _packer(len(extension), (name_len + 3) >> 2, data_words)(
-        abi.MSG_START_GUARD, *_id_pair(id), *_id_pair(in_reply_to), parts.to, parts.from_, flags_and_pad,
-        name_len, data_words, *extension, name, data, abi.MSG_END_GUARD,
+        _START_GUARD, *_id_pair(id), *_id_pair(in_reply_to), parts.to, parts.from_, flags_and_pad,
+        name_len, data_words, *extension, name, data, _END_GUARD,
     )  # fmt: skip
 
 
@@ -116,12 +121,12 @@ def decode_into(message: Message, buffer: bytes, begin: int) -> int:
     (
         _, id_network, id_serial, reply_network, reply_serial,
         message.to, message.from_, flags, name_len, data_len,
-    ) = abi.MESSAGE_HEADER.unpack_from(buffer, begin)  # fmt: skip
+    ) = _unpack_header(buffer, begin)  # fmt: skip
     message.id = trusted_id(id_network, id_serial) if id_network or id_serial else None
     message.in_reply_to = trusted_id(reply_network, reply_serial) if reply_network or reply_serial else None
-    message.flags = flags & ~abi.BITS_DATA_PAD
-    name_at = begin + abi.MESSAGE_HEADER.size
-    if flags & abi.BIT_EXTENDED:
+    message.flags = flags & ~_DATA_PAD
+    name_at = begin + _HEADER_SIZE
+    if flags & _EXTENDED:
         message.orig_from = _unpack_orig_from(buffer, name_at)
         message.final_to = _unpack_orig_from(buffer, name_at + abi.ORIG_FROM.size)
         name_at += _EXTENSION_SIZE
@@ -131,8 +136,8 @@ def decode_into(message: Message, buffer: bytes, begin: int) -> int:
     data_at = name_at + ((name_len + 3) & ~3)
     end_at: int = data_at + 4 * data_len
     # A careless sender may claim padding where there is no data, and KBUS does not look.
-    message.data = buffer[data_at : end_at - (flags >> abi.DATA_PAD_SHIFT)] if data_len else None
-    return end_at + abi.U32.size
+    message.data = buffer[data_at : end_at - (flags >> _DATA_PAD_SHIFT)] if data_len else None
+    return end_at + 4
 
 
 def _id_pair(message_id: Optional[MessageId]) -> tuple[int, int]:
