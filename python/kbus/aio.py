@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import names
-from .errors import StatusError, StopServing
+from .errors import SendManyError, StatusError, StopServing
 from .ids import MessageId
 from .ksock import Ksock
 from .messages import Data, Message, Request, Status, reply_to
@@ -112,6 +112,29 @@ class AsyncKsock:
                 return self.ksock.send_msg(message)
             except BlockingIOError:
                 return await self._send_later()
+
+    async def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
+        """Send messages in their order and return their ids, as ``Ksock.send_many`` does.
+
+        With ALL_OR_WAIT, waits as ``send_msg`` does. Cancelled, it sends no more of them. Raises
+        SendManyError, in which ``kept`` is never true.
+        """
+        rest = list(messages)
+        sent: list[MessageId] = []
+        async with self._sending:
+            while rest:
+                try:
+                    return sent + self.ksock.send_many(rest)
+                except SendManyError as error:
+                    sent += error.sent
+                    if not error.kept:
+                        raise _stopped_by(error, sent) from None
+                    rest = rest[len(error.sent) + 1 :]
+                try:
+                    sent.append(await self._send_later())
+                except OSError as error:
+                    raise _stopped_by(error, sent) from None
+        return sent
 
     async def _send_later(self) -> MessageId:
         try:
@@ -288,6 +311,10 @@ class AsyncKsock:
         """Return the one who is meant: KBUS has chosen the most specific binding of all."""
         serving = [pattern for pattern in self._servers if names.matches(pattern, name)]
         return self._servers[max(serving, key=names.specificity)] if serving else None
+
+
+def _stopped_by(error: OSError, sent: list[MessageId]) -> SendManyError:
+    return SendManyError(error.errno or 0, error.strerror or "", sent, kept=False)
 
 
 def _complete(future: asyncio.Future[Any], result: Any = None) -> None:

@@ -47,6 +47,7 @@ ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1"}
 """So that nothing is lost of what a program printed before it was ended."""
 TOGETHER = [
     [Part("tour.py")],
+    [Part("many.py")],
     [Part("tour.c")],
     [Part("ioctls.c")],
     [Part("listen.sh", until="$.Sensors.*"), Part("send.sh")],

@@ -9,8 +9,9 @@ import threading
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, StatusError, StopServing, reply_to
+from kbus import Announcement, Ksock, Message, SendManyError, StatusError, StopServing, reply_to
 from kbus.aio import AsyncKsock
+from tests.kernel.calls import TRANSFER, counted
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, fails, fill, ksock_stats, take, texts
 from tests.kernel.loops import data, run, until
@@ -236,6 +237,72 @@ def test_sending_fails_as_ksock_does(ksock: OpenKsock) -> None:
     full = ksock()
     fill(full)
     full.bind("$.A")
+    run(test())
+
+
+def test_many_are_sent(ksock: OpenKsock) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as sender, AsyncKsock() as listener:
+            listener.bind("$.A")
+            ids = await sender.send_many(Announcement("$.A", str(number)) for number in range(20))
+            received = [await listener.__anext__() for _ in ids]
+            assert [message.id for message in received] == ids
+            assert [data(message) for message in received] == [str(number) for number in range(20)]
+            assert await sender.send_many([]) == []
+
+    run(test())
+
+
+@pytest.mark.rule(22)
+def test_many_wait_for_room_and_the_loop_goes_on(ksock: OpenKsock) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as sender:
+            messages = [Announcement("$.A", str(number), flags=WAIT) for number in range(5)]
+            sending = asyncio.ensure_future(sender.send_many(messages))
+            received: list[bytes | None] = []
+            while len(received) < 6:
+                await until(lambda: full.num_messages() == 1)
+                received += texts(full)
+            assert received[1:] == [b"0", b"1", b"2", b"3", b"4"]
+            assert len(set(await sending)) == 5
+
+    full = ksock()
+    fill(full)
+    full.bind("$.A")
+    run(test())
+
+
+def test_one_of_many_cannot_be_sent(ksock: OpenKsock) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as sender:
+            waits, first = Announcement("$.A", flags=WAIT), Announcement("$.Nobody")
+            sending = asyncio.ensure_future(sender.send_many([first, waits, Announcement("$.KBUS.A"), first]))
+            await until(lambda: ksock_stats(sender.ksock)["waiting"] == 1)
+            take(full)
+            with pytest.raises(SendManyError) as caught:
+                await sending
+            assert caught.value.errno == errno.EACCES
+            assert len(caught.value.sent) == 2
+            assert caught.value.sent[1] == take(full).id
+            assert not caught.value.kept
+
+    full = ksock()
+    fill(full)
+    full.bind("$.A")
+    run(test())
+
+
+def test_one_system_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as sender, AsyncKsock() as listener:
+            listener.bind("$.A")
+            with counted(monkeypatch, sender.ksock) as calls:
+                await sender.send_msg(Announcement("$.A"))
+                assert calls == [TRANSFER]
+            with counted(monkeypatch, listener.ksock) as calls:
+                await listener.__anext__()
+                assert calls == [TRANSFER]
+
     run(test())
 
 

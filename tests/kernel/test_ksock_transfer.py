@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import select
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
 from kbus import Announcement, Ksock, Message, MessageId, Request, SendManyError, reply_to
+from tests.kernel.calls import TRANSFER, counted
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, fails, fill, ksock_stats, take, texts, wait_until
 
@@ -32,36 +30,6 @@ def listener_to_a(ksock: OpenKsock, room: int = 1000) -> Ksock:
     listener.set_max_messages(room)
     listener.bind("$.A")
     return listener
-
-
-TRANSFER = ("ioctl", 32)
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch, ksock: Ksock) -> Iterator[list[object]]:
-    """The system calls on this Ksock in the block: ("ioctl", number), "read", "write" or "poll"."""
-    calls: list[object] = []
-    real, fd = fcntl.ioctl, ksock.fileno()
-
-    def ioctl(file: object, number: int, argument: bytearray) -> object:
-        if file is ksock.fd:
-            calls.append(("ioctl", number & 0xFF))
-        return real(file, number, argument)  # type: ignore[call-overload]
-
-    def watched(name: str, call: Callable[..., object]) -> Callable[..., object]:
-        def watching(*arguments: object) -> object:
-            if arguments[:1] in ((fd,), ()):
-                calls.append(name)
-            return call(*arguments)
-
-        return watching
-
-    with monkeypatch.context() as patch:
-        patch.setattr("fcntl.ioctl", ioctl)
-        patch.setattr("kbus.transfer.ioctl", ioctl)
-        for module, name in ((os, "read"), (os, "write"), (select, "poll")):
-            patch.setattr(module, name, watched(name, getattr(module, name)))
-        yield calls
 
 
 def test_one_system_call_each(ksock: OpenKsock, monkeypatch: pytest.MonkeyPatch) -> None:
