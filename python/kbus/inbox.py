@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Optional
 
 from . import abi, ioctls
-from .messages import Message, received
+from .messages import Message
 from .transfer import Exchange, Transfer, deadline_after
 
 # ns. poll() takes milliseconds as a C int, so longer waits are made of several.
@@ -90,9 +90,9 @@ class Inbox:
         deadline = deadline_after(timeout)
         while True:
             self._current = _AT_END
-            count, buffer = self._transfer.receive(deadline, at_most)
-            if count or not self._wait(deadline):
-                return received(buffer, count)
+            messages = self._transfer.receive(deadline, at_most, self._aside)
+            if messages or not self._wait(deadline):
+                return messages
 
     def find(self, wanted: Callable[[Message], bool], timeout: Optional[float]) -> Optional[Message]:
         """Return the first message for which ``wanted`` is true, and put those before it aside.
@@ -128,25 +128,21 @@ class Inbox:
 
         Returns None if there is none until the deadline. Raises OSError if it could not be sent.
         """
-        buffer = exchange.take_received()
-        first = received(buffer, 1)[0] if buffer else None
         request_id = exchange.sent_id()
-        if first is not None:
-            self._current = _AT_END
-            if request_id and first.in_reply_to == request_id:
-                return first
-            self._aside.append(first)
+        self._current = _AT_END
+        first = exchange.take_received()
+        if first and request_id and first[0].in_reply_to == request_id:
+            return first[0]
+        self._aside += first
         if request_id is None:
             raise exchange.error()
-        if first is not None and _is_over(deadline):
+        if first and _is_over(deadline):
             return None
         return self._find(lambda message: message.in_reply_to == request_id, deadline)
 
     def keep(self, exchange: Exchange) -> None:
         """Put aside what was received, if ``answer`` did not come to it."""
-        buffer = exchange.take_received()
-        if buffer:
-            self._aside += received(buffer, 1)
+        self._aside += exchange.take_received()
 
     def _find(self, wanted: Callable[[Message], bool], deadline: int) -> Optional[Message]:
         while True:
@@ -163,8 +159,8 @@ class Inbox:
 
     def _receive(self, deadline: int) -> Optional[Message]:
         self._current = _AT_END
-        count, buffer = self._transfer.receive(deadline, 1)
-        return received(buffer, 1)[0] if count else None
+        messages = self._transfer.receive(deadline, 1, self._aside)
+        return messages[0] if messages else None
 
     def _wait(self, deadline: int) -> bool:
         """Wait as TRANSFER does not with O_NONBLOCK: until the kernel's queue is not empty.

@@ -33,9 +33,10 @@ class Ksock(Settings):
     Iterating gives the messages that are queued, and ends when there are none. ``fd`` is the open
     file, and ``fileno()`` serves ``select`` and ``poll``.
 
-    Whole messages are sent and received with one system call (TRANSFER), and those that are received
-    were taken from the kernel's queue one by one. In pieces, they take several: ``write_data`` and
-    ``send``, ``next_msg`` and ``read_data``. Both ways can be mixed.
+    Whole messages are sent and received with one system call (TRANSFER), in pieces with several:
+    ``write_data`` and ``send``, ``next_msg`` and ``read_data``. Both ways can be mixed. None is taken
+    from the kernel's queue before it is asked for, so what is not returned yet is still counted there,
+    and ``select`` tells of it.
 
     Synchronization: each method that is one system call is atomic, but what is written or read
     in pieces is not, and ``call`` and ``serve`` put messages aside that others may wait for. Let one
@@ -93,7 +94,8 @@ class Ksock(Settings):
     def fileno(self) -> int:
         """Return the file descriptor, for ``select`` and the like.
 
-        It does not tell of messages that ``call`` or ``serve`` put aside: read those first.
+        It does not tell of messages that were put aside: by ``call`` or ``serve``, or because a signal
+        handler raised an exception when they had just been received. Read those first.
         """
         return self.fd.fileno()
 

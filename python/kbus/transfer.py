@@ -11,6 +11,7 @@ import os
 import struct
 import time
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator
 from fcntl import ioctl
 from io import FileIO
@@ -19,6 +20,7 @@ from typing import Optional
 from . import abi
 from .errors import SendManyError
 from .ids import MessageId, trusted_id
+from .messages import Message, received
 
 # A default queue of small messages fits, and a program may open many KSocks.
 _SMALL = 16 * 1024
@@ -112,6 +114,16 @@ class _Incoming:
             abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, at_most)
 
 
+def _received(argument: bytearray, view: memoryview) -> list[Message]:
+    """Return the messages that came with the last call, until ``_forget`` has been called."""
+    count, length, _ = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+    return received(view[:length].tobytes(), count) if count else []
+
+
+def _forget(argument: bytearray) -> None:
+    abi.U32.pack_into(argument, _RECEIVED_AT, 0)
+
+
 class Exchange:
     """One message to send and one to receive, and how far that has come, whatever interrupts it.
 
@@ -143,15 +155,15 @@ class Exchange:
         _, error, _ = _PROGRESS.unpack_from(self.out.argument, _PROGRESS_AT)
         return OSError(error, os.strerror(error))
 
-    def take_received(self) -> Optional[bytes]:
+    def take_received(self) -> list[Message]:
         """Return the message that was received, if there is one and it was not taken before."""
-        count, length, _ = _RECEIVED.unpack_from(self.out.argument, _RECEIVED_AT)
-        _RECEIVED.pack_into(self.out.argument, _RECEIVED_AT, 0, 0, 0)
-        return self.incoming.view[:length].tobytes() if count else None
+        messages = _received(self.out.argument, self.incoming.view)
+        _forget(self.out.argument)
+        return messages
 
 
 class Transfer:
-    """TRANSFER on one open KBUS device; messages are bytes here.
+    """TRANSFER on one open KBUS device. Messages to send are bytes.
 
     Synchronization: each method can be called by several threads, and by signal handlers: a call
     has memory of its own, and puts it back when it is done.
@@ -208,26 +220,37 @@ class Transfer:
         if error:
             raise SendManyError(error, os.strerror(error), sent, bool(kept))
 
-    def receive(self, deadline: int, at_most: int) -> tuple[int, bytes]:
-        """Return how many messages were received, and these, one after the other.
+    def receive(self, deadline: int, at_most: int, aside: deque[Message]) -> list[Message]:
+        """Return the next messages.
 
         ``at_most`` 0 is as many as there is memory for; that is at least one. If none is queued,
         this waits until the deadline, unless O_NONBLOCK is set; then it may be none.
+
+        If a signal came together with messages, and its handler raises an exception, these are put
+        ``aside``.
         """
         incoming = self._take_incoming()
-        incoming.ask(deadline, at_most)
-        while True:
-            try:
-                ioctl(self._file, abi.IOC_TRANSFER, incoming.argument)
-            except InterruptedError:
-                continue
-            count, length, next_len = _RECEIVED.unpack_from(incoming.argument, _RECEIVED_AT)
-            if count or not next_len:
-                break
-            incoming.make_room(next_len)
-        messages = incoming.view[:length].tobytes()
+        argument = incoming.argument
+        try:
+            incoming.ask(deadline, at_most)
+            while True:
+                try:
+                    ioctl(self._file, abi.IOC_TRANSFER, argument)
+                except InterruptedError:
+                    continue
+                messages = _received(argument, incoming.view)
+                if messages:
+                    break
+                _, _, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+                if not next_len:
+                    break
+                incoming.make_room(next_len)
+        except BaseException:
+            aside += _received(argument, incoming.view)
+            raise
+        _forget(argument)
         self._put_back_incoming(incoming)
-        return count, messages
+        return messages
 
     def exchange(self, message: bytes, deadline: int) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""
