@@ -120,8 +120,7 @@ class Inbox:
         """Return the next message, or None if there is none within ``timeout`` seconds; None is for ever."""
         if self._aside:
             return self.take()
-        deadline = deadline_after(timeout)
-        return self._receive(deadline) or self._find(lambda message: True, deadline)
+        return self._find(lambda message: True, deadline_after(timeout))
 
     def answer(self, exchange: Exchange, deadline: int) -> Optional[Message]:
         """Return the answer to the Request that was sent; put what comes before it aside.
