@@ -51,6 +51,18 @@ def test_deadlines_at_the_ends(timeout: Optional[float], deadline: int) -> None:
     assert deadline_after(timeout) == deadline
 
 
+def test_the_parts_of_the_argument_are_where_they_are() -> None:
+    """By the order that test_abi.py compares with the header."""
+    argument = abi.TRANSFER.pack(*range(1, 16))
+    assert transfer._INPUT.unpack_from(argument, 0) == tuple(range(1, 11))
+    assert transfer._PROGRESS.unpack_from(argument, transfer._PROGRESS_AT) == (8, 9, 10)
+    assert transfer._RECEIVED.unpack_from(argument, transfer._RECEIVED_AT) == (11, 12, 14)
+    assert transfer._U64.unpack_from(argument, transfer._RECEIVE_AT) == (3,)
+    assert transfer._U64.unpack_from(argument, transfer._DEADLINE_AT) == (4,)
+    assert abi.U32.unpack_from(argument, transfer._RECEIVE_LEN_AT) == (7,)
+    assert abi.U32.unpack_from(argument, transfer._RECEIVE_MAX_AT) == (15,)
+
+
 def test_a_send_many_error_tells_how_far_it_came() -> None:
     error = SendManyError(errno.EBUSY, os.strerror(errno.EBUSY), [MessageId(0, 7), MessageId(0, 8)], False)
     assert isinstance(error, OSError)
