@@ -51,6 +51,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	dev->max_msg_size = min(READ_ONCE(kbus_default_message_size),
 				READ_ONCE(kbus_max_message_size));
 	INIT_LIST_HEAD(&dev->waits);
+	INIT_LIST_HEAD(&dev->to_wake);
 	if (kbus_bindings_init(dev))
 		goto free;
 	if (kbus_answers_init(dev))

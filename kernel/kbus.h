@@ -271,6 +271,7 @@ bool kbus_queue_set_slot_aside(struct kbus_queue *q);
 void kbus_queue_release_slot(struct kbus_queue *q);
 void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 		     bool is_answer);
+void kbus_queue_wake_readers(struct kbus_dev *dev);
 void kbus_queue_miss(struct kbus_queue *q, u32 copies);
 struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
@@ -350,6 +351,7 @@ struct kbus_dev {
 	u32 last_serial;
 	u64 sent;
 	bool report_binds;
+	struct list_head to_wake;	/* kbus_ksock.to_wake */
 	struct list_head waits;		/* kbus_wait.by_device */
 	u32 nr_waits;
 	u64 last_wait;
@@ -493,6 +495,8 @@ struct kbus_ksock {
 	u32 nr_owed;
 	u64 sent;
 	bool closing;			/* gets nothing any more */
+	struct list_head to_wake;	/* in kbus_dev.to_wake: has something new to read, */
+	__poll_t to_wake_for;		/* of this kind */
 	struct kbus_plan plan;
 	struct kbus_msg *lost_msg;	/* for the next KBUS_NAME_MESSAGES_LOST */
 	struct kbus_wait wait;
@@ -533,6 +537,7 @@ enum kbus_when_full {
  * @when_full: what becomes of a copy that has no room
  * @sender: who waits, if @when_full is KBUS_FULL_WAIT
  * @by_route: his route is that of @msg
+ * @more: he has more to send at once, so that readers are woken later
  * @sleep: and whether it does so inside SEND
  * @until: and when it gives up
  * @request: made from @msg, or NULL
@@ -547,6 +552,7 @@ struct kbus_send {
 	enum kbus_when_full when_full;
 	struct kbus_ksock *sender;
 	bool by_route;
+	bool more;
 	bool sleep;
 	ktime_t until;
 	struct kbus_request *request;

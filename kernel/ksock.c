@@ -38,6 +38,7 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	INIT_LIST_HEAD(&ks->bindings);
 	INIT_LIST_HEAD(&ks->requests);
 	INIT_LIST_HEAD(&ks->owed);
+	INIT_LIST_HEAD(&ks->to_wake);
 	INIT_LIST_HEAD(&ks->plan.node);
 	INIT_LIST_HEAD(&ks->plan.items);
 	INIT_LIST_HEAD(&ks->wait.node);
@@ -96,6 +97,7 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 
 	mutex_lock(&dev->lock);
 	ks->closing = true;
+	list_del_init(&ks->to_wake);
 	kbus_wait_end(ks);
 	kbus_requests_orphan(ks);
 	mutex_unlock(&dev->lock);
@@ -330,6 +332,7 @@ void kbus_ksock_made_room(struct kbus_ksock *ks)
 		return;
 	mutex_lock(&ks->dev->lock);
 	kbus_send_report_lost(ks);
+	kbus_queue_wake_readers(ks->dev);
 	mutex_unlock(&ks->dev->lock);
 }
 

@@ -194,7 +194,8 @@ void kbus_queue_release_slot(struct kbus_queue *q)
  * @urgent: before everything that is queued, not after it
  * @is_answer: one of them goes into a slot that was set aside
  *
- * The bytes are the reader's from here on.
+ * The bytes are the reader's from here on. He is not woken before
+ * kbus_queue_wake_readers().
  */
 void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 		     bool is_answer)
@@ -226,9 +227,28 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	kbus_user_charge_always(ks->user, bytes);
 	spin_unlock(&q->lock);
 
-	if (wq_has_sleeper(&ks->wq))
-		wake_up_interruptible_poll(&ks->wq, EPOLLIN | EPOLLRDNORM |
-					   (urgent ? EPOLLPRI : 0));
+	if (list_empty(&ks->to_wake)) {
+		list_add_tail(&ks->to_wake, &ks->dev->to_wake);
+		ks->to_wake_for = EPOLLIN | EPOLLRDNORM;
+	}
+	if (urgent)
+		ks->to_wake_for |= EPOLLPRI;
+}
+
+/*
+ * Wake all who have got something and do not know: once for any number of
+ * messages, whoever they are from.
+ */
+void kbus_queue_wake_readers(struct kbus_dev *dev)
+{
+	struct kbus_ksock *ks, *next;
+
+	lockdep_assert_held(&dev->lock);
+	list_for_each_entry_safe(ks, next, &dev->to_wake, to_wake) {
+		list_del_init(&ks->to_wake);
+		if (wq_has_sleeper(&ks->wq))
+			wake_up_interruptible_poll(&ks->wq, ks->to_wake_for);
+	}
 }
 
 void kbus_queue_miss(struct kbus_queue *q, u32 copies)

@@ -227,6 +227,8 @@ void kbus_send_commit(struct kbus_send *s)
 		if (kbus_plan_ksock(plan)->lost_msg)
 			kbus_send_report_lost(kbus_plan_ksock(plan));
 	}
+	if (!s->more)
+		kbus_queue_wake_readers(s->dev);
 }
 
 /* Forget a plan; items that have not been queued go back to the pool. */
@@ -381,6 +383,7 @@ static int kbus_send_sleep(struct kbus_ksock *ks, ktime_t until)
 	u64 serial = ks->out_serial;
 	int err;
 
+	kbus_queue_wake_readers(ks->dev);
 	mutex_unlock(&ks->dev->lock);
 	mutex_unlock(&ks->out_lock);
 	err = kbus_wait_until(ks, kbus_send_may_try, until);
@@ -426,8 +429,9 @@ static int kbus_send_or_wait(struct kbus_send *s)
 	return err;
 }
 
-/* SEND of what is in @ks->out; out_lock is held. */
-static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
+/* SEND of what is in @ks->out; out_lock is held. With @more, readers are not woken. */
+static int kbus_send_out(struct kbus_ksock *ks, bool more, ktime_t until,
+			 struct kbus_msg_id *id)
 {
 	struct kbus_msg *msg = ks->out;
 	struct kbus_message_header *hdr;
@@ -450,6 +454,7 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	kbus_send_init(&s, ks->dev, msg, &pool, KBUS_FULL_MISS);
 	s.sender = ks;
 	s.by_route = by_route;
+	s.more = more;
 	s.sleep = until > 0;
 	s.until = until;
 	/* Replies ignore both flags. */
@@ -486,6 +491,13 @@ drop:
 	return err;
 }
 
+static void kbus_send_wake_readers(struct kbus_dev *dev)
+{
+	mutex_lock(&dev->lock);
+	kbus_queue_wake_readers(dev);
+	mutex_unlock(&dev->lock);
+}
+
 /**
  * kbus_send() - SEND: send the message that this KSock has written
  * @ks: the KSock
@@ -500,7 +512,7 @@ int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
 
 	mutex_lock(&ks->out_lock);
 	if (ks->out || ks->out_begin_len)
-		err = kbus_send_out(ks, until, id);
+		err = kbus_send_out(ks, false, until, id);
 	mutex_unlock(&ks->out_lock);
 	return err;
 }
@@ -519,7 +531,7 @@ int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *
 
 	mutex_lock(&ks->out_lock);
 	if (ks->wait.since)
-		err = kbus_send_out(ks, until, id);
+		err = kbus_send_out(ks, false, until, id);
 	mutex_unlock(&ks->out_lock);
 	return err;
 }
@@ -548,10 +560,12 @@ int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int c
 		if (ks->out || ks->out_begin_len)
 			break;
 		ks->out = msgs[i];
-		err = kbus_send_out(ks, until, &ids[i]);
+		err = kbus_send_out(ks, i < count - 1, until, &ids[i]);
 	}
 	mutex_unlock(&ks->out_lock);
 	*sent = err && err != -EALREADY ? i - 1 : i;
+	if (err && *sent)
+		kbus_send_wake_readers(ks->dev);
 	for (; i < count; i++)
 		kbus_msg_put(msgs[i]);
 	return err;

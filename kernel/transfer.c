@@ -14,7 +14,7 @@
 #include "kbus.h"
 
 /* How many messages are copied in before any is sent, and out before any is popped */
-#define KBUS_TRANSFER_BATCH	16
+#define KBUS_TRANSFER_BATCH	32
 /* After so many bytes, no more of them are copied in. */
 #define KBUS_TRANSFER_BATCH_BYTES	65536
 
