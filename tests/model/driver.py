@@ -7,7 +7,9 @@ import os
 import select
 
 from tests.kernel import raw
+from tests.kernel.transfer import Transfer
 
+from .transfer import Outcome
 from .wire import MsgId
 
 MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
@@ -88,6 +90,13 @@ class Ksock:
         poller = select.poll()
         poller.register(self._file.fd, select.POLLIN | select.POLLPRI | select.POLLOUT)
         return dict(poller.poll(0)).get(self._file.fd, 0)
+
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int) -> Outcome:
+        """TRANSFER, with deadline 0."""
+        done = Transfer(to_send, room, kept=kept, receive_max=receive_max).call(self)
+        ids = [MsgId(*pair) for pair in done.ids]
+        left, packets = len(done.to_send), done.packets
+        return Outcome(ids, done.error, done.kept, left, packets, done.queued, done.next_len, done.lost)
 
     def max_msgs(self, count: int) -> int:
         """MAXMSGS."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kbus import abi
 
-from . import answers, delivery, events, names, wire
+from . import answers, delivery, events, names, transfer, wire
 from .parts import Queue
 from .wire import NO_ID, MsgId
 
@@ -150,16 +150,24 @@ class Ksock:
         self.reading, self.position = b"", 0
         if not self.queue.copies:
             return 0
+        self.reading = self.pop()
+        delivery.report_lost(self)
+        return len(self.reading)
+
+    def pop(self) -> bytes:
+        """The next message, which leaves the queue."""
         copy = self.queue.take()
         message = copy.message
         if copy.request in self.device.requests:
             copy.request.popped = True
         else:  # an abandoned Request must not be answered
             message = replace(message, flags=message.flags & ~abi.BIT_WANT_YOU_TO_REPLY)
-        self.reading = message.to_bytes()
         self.received += 1
-        delivery.report_lost(self)
-        return len(self.reading)
+        return message.to_bytes()
+
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int) -> transfer.Outcome:
+        """TRANSFER, with deadline 0."""
+        return transfer.transfer(self, to_send, room, receive_max, kept)
 
     def read(self, count: int) -> bytes:
         """Rule 30: up to `count` bytes of the message being read."""

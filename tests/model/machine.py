@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from kbus import abi
+from tests.kernel.transfer import pack
 
 from . import ksock as model
 from .answers import owed_by
 from .bus import Device, Limits
-from .calls import SENT, Call, common_calls, messages, odd_calls, outcome
+from .calls import SENT, WRONG_MESSAGES, Call, common_calls, messages, odd_calls, outcome
+from .transfer import Outcome
 from .wire import Message, MsgId, parse
 
 MAX_KSOCKS = 5
@@ -203,6 +205,36 @@ class Machine(RuleBasedStateMachine):
             message = parse(self.do(slot, "read", length))
             if message.flags & abi.BIT_WANT_YOU_TO_REPLY:
                 self.read_here.append(message)
+
+    @rule(
+        slot=slots,
+        batch=st.lists(st.tuples(messages, st.booleans()), max_size=4),
+        wrong=st.sampled_from((b"", b"", b"", *WRONG_MESSAGES)),
+        room=st.sampled_from((0, 60, 200, 1 << 16)),
+        receive_max=st.sampled_from((0, 0, 1, 2)),
+        odd=st.sampled_from((False, False, False, True)),
+    )
+    def transfer(
+        self,
+        slot: int,
+        batch: list[tuple[Message, bool]],
+        wrong: bytes,
+        room: int,
+        receive_max: int,
+        odd: bool,
+    ) -> None:
+        """Send several messages, of which some are Requests and the last may be wrong, and receive several."""
+        slot = slot if odd else self.pick(slot, lambda ksock: ksock.mode == "rw")
+        ksock = self.ksocks[slot % len(self.ksocks)]
+        requests = [replace(m, flags=m.flags | (abi.BIT_WANT_A_REPLY if ask else 0)) for m, ask in batch]
+        packets = [message.to_bytes() for message in requests] + ([wrong] if wrong else [])
+        sending = [*([parse(ksock.written)] if ksock.waits else []), *requests]
+        done = self.do(slot, "transfer", pack(*packets), room, receive_max, int(ksock.waits != odd))
+        if isinstance(done, Outcome):
+            sent = zip(sending, done.ids)
+            self.requests += [(ksock.id, number) for message, number in sent if message.is_request]
+            received = [parse(packet) for packet in done.packets]
+            self.read_here += [m for m in received if m.flags & abi.BIT_WANT_YOU_TO_REPLY]
 
     @rule(slot=slots, message=messages, cuts=st.lists(st.integers(0, 200), max_size=4), finish=st.booleans())
     def write_in_pieces(self, slot: int, message: Message, cuts: list[int], finish: bool) -> None:

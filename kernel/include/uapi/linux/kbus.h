@@ -382,7 +382,7 @@ struct kbus_transfer {
  * EINTR: a signal came before anything was sent or received.
  * In @error: the errnos of write() and SEND; EALREADY: a message that was written
  * has not been sent; EINVAL, too: the message is not complete; EFAULT: it is not
- * readable, or it was sent, and its id could not be stored; EAGAIN: with
+ * readable, or there is no place for its id; EAGAIN: with
  * KBUS_BIT_ALL_OR_WAIT, no room in time; EINTR: a signal came while it waited;
  * ENOMSG: @kept is 1, and no message waits.
  */
