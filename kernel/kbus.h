@@ -180,6 +180,7 @@ bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to);
 struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 				    struct kbus_user *payer);
 struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len);
+struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len);
 void kbus_msg_begin(struct kbus_msg *msg, const char *name, u32 to, u32 data_len);
 void kbus_msg_append_bytes(struct kbus_msg *msg, const void *bytes, u32 count);
 void kbus_msg_append_padding(struct kbus_msg *msg, u32 len);

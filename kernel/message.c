@@ -67,15 +67,15 @@ void kbus_msg_free(struct kbus_msg *msg)
 		kfree(msg);
 }
 
-static struct kbus_msg *kbus_msg_alloc(u32 len)
+static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
 	struct kbus_msg *msg;
 
 	if (kbus_msg_is_small(head_len))
-		msg = kbus_spare_msg() ?: kmem_cache_alloc(kbus_msg_cache, KBUS_MSG_GFP);
+		msg = kbus_spare_msg() ?: kmem_cache_alloc(kbus_msg_cache, gfp);
 	else
-		msg = kmalloc(struct_size(msg, head, head_len), KBUS_MSG_GFP);
+		msg = kmalloc(struct_size(msg, head, head_len), gfp);
 	if (!msg)
 		return NULL;
 	refcount_set(&msg->refs, 1);
@@ -91,7 +91,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len)
 		return msg;
 
 	msg->nr_pages = DIV_ROUND_UP(len - head_len, PAGE_SIZE);
-	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), KBUS_MSG_GFP);
+	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), gfp);
 	if (!msg->pages) {
 		kbus_msg_free(msg);
 		return NULL;
@@ -113,7 +113,7 @@ struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 
 	if (!kbus_user_charge(payer, charge))
 		return ERR_PTR(-ENOBUFS);
-	msg = kbus_msg_alloc(len);
+	msg = kbus_msg_alloc(len, KBUS_MSG_GFP);
 	if (!msg) {
 		kbus_user_uncharge(payer, charge);
 		return ERR_PTR(-ENOMEM);
@@ -531,11 +531,24 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 	return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 }
 
+static u32 kbus_msg_synthetic_len(size_t max_name_len, size_t max_data_len)
+{
+	return sizeof(struct kbus_message_header) + ALIGN(max_name_len, 4) +
+		ALIGN(max_data_len, 4) + sizeof(u32);
+}
+
 /* An object for a message of KBUS itself, to be filled in later */
 struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len)
 {
-	return kbus_msg_alloc(sizeof(struct kbus_message_header) + ALIGN(max_name_len, 4) +
-			      ALIGN(max_data_len, 4) + sizeof(u32));
+	return kbus_msg_alloc(kbus_msg_synthetic_len(max_name_len, max_data_len),
+			      KBUS_MSG_GFP);
+}
+
+/* The same for whoever may not sleep, and can do without */
+struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len)
+{
+	return kbus_msg_alloc(kbus_msg_synthetic_len(max_name_len, max_data_len),
+			      GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
 }
 
 /**

@@ -272,7 +272,8 @@ void kbus_send_report_lost(struct kbus_ksock *ks)
 	msg->item.msg = msg;
 	msg->item_is_used = true;
 	list_add(&msg->item.node, &items);
-	ks->lost_msg = NULL;
+	/* If there is no memory now, whoever reads will try again. */
+	ks->lost_msg = kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32));
 	kbus_queue_push(&ks->q, &items, false, false);
 }
 

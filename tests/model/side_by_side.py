@@ -51,7 +51,8 @@ class Pair:
 
     def compare(self) -> None:
         """Whatever can be asked without changing anything is the same."""
-        assert self.real.counts() == self.model.counts()
+        counts, expected_counts = self.real.counts(), self.model.counts()
+        assert counts == expected_counts, f"KSock {self.model.id} has {counts}; the model says {expected_counts}"
         polled, expected = self.real.poll(), self.model.poll()
         if self.model.waits and polled & select.POLLOUT:
             expected |= select.POLLOUT  # a hint that came too early
