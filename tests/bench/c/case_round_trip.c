@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/*
+ * How long a question and its answer take, between two processes; and the same while
+ * others flood the bus.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define WARM_UP		100
+#define MOST		(1U << 20)
+
+static __u64 took[MOST];
+
+/* A process that is idle the rest of the time: what it costs is what is asked of it. */
+static int start_answerer(const struct transport *by)
+{
+	int ready[2], pid;
+	char byte = 0;
+
+	open_pipe(ready);
+	pid = start();
+	if (pid) {
+		read_all(ready[0], &byte, 1);
+		return pid;
+	}
+	by->open_answerer();
+	write_all(ready[1], &byte, 1);
+	while (true)
+		by->answer();
+}
+
+static size_t ask_for(const struct transport *by, double seconds)
+{
+	__u64 until, began, ended;
+	size_t count = 0;
+
+	for (count = 0; count < WARM_UP; count++)
+		by->ask();
+	count = 0;
+	until = now() + seconds * 1e9;
+	do {
+		began = now();
+		by->ask();
+		ended = now();
+		took[count++] = ended - began;
+	} while (ended < until && count < MOST);
+	return count;
+}
+
+void case_round_trip(const struct options *options)
+{
+	const struct transport *by = options->transport;
+	size_t count;
+	int pid;
+
+	if (!by->ask)
+		errx(2, "%s is no way to ask", by->name);
+	if (by->prepare)
+		by->prepare();
+	pid = start_answerer(by);
+	by->open_asker();
+	count = ask_for(by, options->seconds);
+	stop(pid);
+	printf("{\"messages\": %zu, \"p50\": %llu, \"p99\": %llu, \"p999\": %llu}\n", count,
+	       (unsigned long long)quantile(took, count, 0.5),
+	       (unsigned long long)quantile(took, count, 0.99),
+	       (unsigned long long)quantile(took, count, 0.999));
+}
+
+/* Somebody with a channel of his own, who sends and hears as much as he can */
+static void flood(const struct options *options, unsigned int number)
+{
+	const struct transport *by = options->transport;
+	unsigned int unused = 0, got;
+
+	setup.channel += 1 + number;
+	setup.listeners = 1;
+	pin(options->others_cpu);
+	if (by->prepare)
+		by->prepare();
+	by->open_listener(0);
+	by->open_sender();
+	while (true) {
+		by->send(false);
+		for (got = 0; got < by->batch;)
+			got += by->receive(0, &unused);
+	}
+}
+
+void case_flood(const struct options *options)
+{
+	int pids[MAX_SENDERS];
+	unsigned int i;
+
+	for (i = 0; i < options->others; i++) {
+		pids[i] = start();
+		if (!pids[i])
+			flood(options, i);
+	}
+	case_round_trip(options);
+	for (i = 0; i < options->others; i++)
+		stop(pids[i]);
+}

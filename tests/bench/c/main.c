@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/* The command line: what is measured, and by which transport. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+/* How much may be under way to a listener, whatever the transport */
+#define MOST_MESSAGES	256
+#define MOST_BYTES	(8U << 20)
+#define LEAST_MESSAGES	8
+
+struct setup setup = { .size = 64, .listeners = 1 };
+
+static const struct {
+	const char *name;
+	void (*run)(const struct options *options);
+} cases[] = {
+	{ "stream", case_stream },
+	{ "round-trip", case_round_trip },
+	{ "flood", case_flood },
+	{ "solo", case_solo },
+	{ "bindings", case_bindings },
+};
+
+static const struct option long_options[] = {
+	{ "size", required_argument, NULL, 's' },
+	{ "listeners", required_argument, NULL, 'l' },
+	{ "senders", required_argument, NULL, 'n' },
+	{ "others", required_argument, NULL, 'o' },
+	{ "others-cpu", required_argument, NULL, 'O' },
+	{ "cpu", required_argument, NULL, 'c' },
+	{ "rounds", required_argument, NULL, 'r' },
+	{ "seconds", required_argument, NULL, 't' },
+	{ "address", required_argument, NULL, 'a' },
+	{ 0 },
+};
+
+static unsigned int number(const char *option, const char *text, unsigned int low,
+			   unsigned int high)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (!*text || *end || value < low || value > high)
+		errx(2, "%s is %s, and should be a number from %u to %u", option, text, low, high);
+	return value;
+}
+
+static void take_option(int which, const char *option, struct options *options)
+{
+	switch (which) {
+	case 's':
+		setup.size = number(option, optarg, 1, 16 << 20);
+		break;
+	case 'l':
+		setup.listeners = number(option, optarg, 1, MAX_LISTENERS);
+		break;
+	case 'n':
+		options->senders = number(option, optarg, 1, MAX_SENDERS);
+		break;
+	case 'o':
+		options->others = number(option, optarg, 0, 1000000);
+		break;
+	case 'O':
+		options->others_cpu = number(option, optarg, 0, 1023);
+		break;
+	case 'c':
+		options->cpu = number(option, optarg, 0, 1023);
+		break;
+	case 'r':
+		options->rounds = number(option, optarg, 1, 1000000);
+		break;
+	case 't':
+		options->seconds = atof(optarg);
+		break;
+	case 'a':
+		setup.address = optarg;
+		break;
+	default:
+		exit(2);
+	}
+}
+
+static const struct transport *transport(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; transports[i]; i++) {
+		if (!strcmp(transports[i]->name, name))
+			return transports[i];
+	}
+	errx(2, "there is no transport %s", name);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .seconds = 1, .senders = 1, .rounds = 1000 };
+	int which, index;
+	size_t i;
+
+	while ((which = getopt_long(argc, argv, "", long_options, &index)) != -1)
+		take_option(which, long_options[index].name, &options);
+	if (argc - optind != 2)
+		errx(2, "usage: %s CASE TRANSPORT [--OPTION VALUE]...", argv[0]);
+	setup.depth = MOST_BYTES / setup.size;
+	if (setup.depth > MOST_MESSAGES)
+		setup.depth = MOST_MESSAGES;
+	if (setup.depth < LEAST_MESSAGES)
+		setup.depth = LEAST_MESSAGES;
+	options.transport = transport(argv[optind + 1]);
+	pin(options.cpu);
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		if (!strcmp(cases[i].name, argv[optind])) {
+			cases[i].run(&options);
+			return 0;
+		}
+	}
+	errx(2, "there is no case %s", argv[optind]);
+}
