@@ -103,6 +103,15 @@ static void kbus_answer(void)
 }
 
 const struct transport by_kbus = {
-	"kbus", 1, false, kbus_prepare, kbus_open_sender, kbus_open_listener, kbus_send,
-	kbus_receive, kbus_open_asker, kbus_open_answerer, kbus_ask, kbus_answer,
+	.name = "kbus",
+	.batch = 1,
+	.prepare = kbus_prepare,
+	.open_sender = kbus_open_sender,
+	.open_listener = kbus_open_listener,
+	.send = kbus_send,
+	.receive = kbus_receive,
+	.open_asker = kbus_open_asker,
+	.open_answerer = kbus_open_answerer,
+	.ask = kbus_ask,
+	.answer = kbus_answer,
 };

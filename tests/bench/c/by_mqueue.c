@@ -87,6 +87,15 @@ static void mqueue_answer(void)
 }
 
 const struct transport by_mqueue = {
-	"mqueue", 1, false, mqueue_prepare, mqueue_open, mqueue_open_listener, mqueue_send,
-	mqueue_receive, mqueue_open, mqueue_open, mqueue_ask, mqueue_answer,
+	.name = "mqueue",
+	.batch = 1,
+	.prepare = mqueue_prepare,
+	.open_sender = mqueue_open,
+	.open_listener = mqueue_open_listener,
+	.send = mqueue_send,
+	.receive = mqueue_receive,
+	.open_asker = mqueue_open,
+	.open_answerer = mqueue_open,
+	.ask = mqueue_ask,
+	.answer = mqueue_answer,
 };

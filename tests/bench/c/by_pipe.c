@@ -58,6 +58,15 @@ static void pipe_answer(void)
 }
 
 const struct transport by_pipe = {
-	"pipe", 1, false, pipe_prepare, pipe_open, pipe_open_listener, pipe_send, pipe_receive,
-	pipe_open, pipe_open, pipe_ask, pipe_answer,
+	.name = "pipe",
+	.batch = 1,
+	.prepare = pipe_prepare,
+	.open_sender = pipe_open,
+	.open_listener = pipe_open_listener,
+	.send = pipe_send,
+	.receive = pipe_receive,
+	.open_asker = pipe_open,
+	.open_answerer = pipe_open,
+	.ask = pipe_ask,
+	.answer = pipe_answer,
 };

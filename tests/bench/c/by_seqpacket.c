@@ -120,12 +120,25 @@ static unsigned int mmsg_receive(unsigned int number, unsigned int *lasts)
 }
 
 const struct transport by_seqpacket = {
-	"seqpacket", 1, false, seqpacket_prepare, seqpacket_open, seqpacket_open_listener,
-	seqpacket_send, seqpacket_receive, seqpacket_open, seqpacket_open, seqpacket_ask,
-	seqpacket_answer,
+	.name = "seqpacket",
+	.batch = 1,
+	.prepare = seqpacket_prepare,
+	.open_sender = seqpacket_open,
+	.open_listener = seqpacket_open_listener,
+	.send = seqpacket_send,
+	.receive = seqpacket_receive,
+	.open_asker = seqpacket_open,
+	.open_answerer = seqpacket_open,
+	.ask = seqpacket_ask,
+	.answer = seqpacket_answer,
 };
 
 const struct transport by_mmsg = {
-	"mmsg", BATCH, false, seqpacket_prepare, seqpacket_open, seqpacket_open_listener,
-	mmsg_send, mmsg_receive, NULL, NULL, NULL, NULL,
+	.name = "mmsg",
+	.batch = BATCH,
+	.prepare = seqpacket_prepare,
+	.open_sender = seqpacket_open,
+	.open_listener = seqpacket_open_listener,
+	.send = mmsg_send,
+	.receive = mmsg_receive,
 };

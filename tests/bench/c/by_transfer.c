@@ -97,12 +97,25 @@ static void transfer_answer(void)
 }
 
 const struct transport by_transfer = {
-	"transfer", 1, false, transfer_prepare, transfer_open_sender, transfer_open_listener,
-	transfer_send, transfer_receive, transfer_open_asker, transfer_open_answerer,
-	transfer_ask, transfer_answer,
+	.name = "transfer",
+	.batch = 1,
+	.prepare = transfer_prepare,
+	.open_sender = transfer_open_sender,
+	.open_listener = transfer_open_listener,
+	.send = transfer_send,
+	.receive = transfer_receive,
+	.open_asker = transfer_open_asker,
+	.open_answerer = transfer_open_answerer,
+	.ask = transfer_ask,
+	.answer = transfer_answer,
 };
 
 const struct transport by_transfer32 = {
-	"transfer32", 32, false, transfer32_prepare, transfer_open_sender,
-	transfer_open_listener, transfer_send, transfer_receive, NULL, NULL, NULL, NULL,
+	.name = "transfer32",
+	.batch = 32,
+	.prepare = transfer32_prepare,
+	.open_sender = transfer_open_sender,
+	.open_listener = transfer_open_listener,
+	.send = transfer_send,
+	.receive = transfer_receive,
 };
