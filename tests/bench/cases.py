@@ -7,15 +7,34 @@ from typing import NamedTuple
 
 KBUS = ("kbus", "transfer", "transfer32")
 KERNEL = (*KBUS, "seqpacket", "mmsg", "pipe", "mqueue")
-ONE_A_CALL = tuple(name for name in KERNEL if name not in ("transfer32", "mmsg"))
+BROKERS = ("dbus-daemon", "dbus-broker", "zeromq", "nats", "mosquitto")
+BATCHED = ("transfer32", "mmsg")
+ALL = (*KERNEL, *BROKERS)
+ONE_A_CALL = tuple(name for name in ALL if name not in BATCHED)
+
+TITLES = {
+    "kbus": "KBUS: write, SEND; NEXTMSG, read",
+    "transfer": "KBUS: TRANSFER",
+    "transfer32": "KBUS: TRANSFER, 32 a call",
+    "seqpacket": "SEQPACKET: send, recv",
+    "mmsg": "SEQPACKET: sendmmsg, recvmmsg, 32 a call",
+    "pipe": "pipe",
+    "mqueue": "POSIX message queue",
+    "dbus-daemon": "dbus-daemon, sd-bus",
+    "dbus-broker": "dbus-broker, sd-bus",
+    "zeromq": "ZeroMQ, ipc",
+    "nats": "NATS, loopback",
+    "mosquitto": "mosquitto, loopback",
+}
+"""Of the transports."""
 
 
 class Case(NamedTuple):
-    """A case of c/main.c."""
+    """Something to measure, with each of its transports."""
 
     title: str
     program: str
-    """Which of the cases of c/main.c."""
+    """Which of the cases of c/main.c; "python" is stream.py."""
     options: str
     transports: tuple[str, ...]
     figure: str
@@ -29,30 +48,54 @@ def _stream(title: str, options: str, transports: tuple[str, ...], figure: str =
     return Case(title, "stream", options, transports, figure, "1/s")
 
 
+SIZES = {"64 B": 64, "4 KiB": 4096, "64 KiB": 65536, "1 MiB": 1 << 20}
+FANS = (8, 100)
+BINDINGS = (10, 1000, 10000)
+SENDERS = (2, 4, 8)
+
+ROUND_TRIP, IDLE, FLOOD = "round trip", "round trip, two processors, idle", "round trip while 8 flood the bus"
+PYTHON = "one to one, 64 B, Python"
+
+
+def one_to_one(size: str) -> str:
+    """The title of the case with messages of this size, one of SIZES."""
+    return f"one to one, {size}"
+
+
+def one_to_many(listeners: int) -> str:
+    """The title of the case with so many listeners."""
+    return f"one to {listeners} listeners, 64 B"
+
+
+def bound(count: int) -> str:
+    """The title of the case with so many unrelated bindings."""
+    return f"a send with {count:,} unrelated bindings"
+
+
+def many_to_one(senders: int) -> str:
+    """The title of the case with so many senders."""
+    return f"{senders} senders at once, 64 B"
+
+
 ONE_CPU = (
-    _stream("one to one, 64 B", "--size 64", KERNEL),
-    _stream("one to one, 4 KiB", "--size 4096", KERNEL),
-    _stream("one to one, 64 KiB", "--size 65536", KERNEL),
-    _stream("one to one, 1 MiB", "--size 1048576", ONE_A_CALL),
-    _stream("one to 8 listeners, 64 B", "--listeners 8", KERNEL, "deliveries"),
-    _stream("one to 100 listeners, 64 B", "--listeners 100", KERNEL, "deliveries"),
-    Case("round trip, 64 B", "round-trip", "", ONE_A_CALL, "p50", "ns"),
     *(
-        Case(f"a send with {count:,} unrelated bindings", "bindings", f"--others {count}", KBUS[:2], "p50", "ns")
-        for count in (10, 1000, 10000)
+        # Nobody puts 32 messages of a megabyte into one call.
+        _stream(one_to_one(title), f"--size {size}", ONE_A_CALL if size == 1 << 20 else ALL)
+        for title, size in SIZES.items()
     ),
+    *(_stream(one_to_many(count), f"--listeners {count}", ALL, "deliveries") for count in FANS),
+    Case(ROUND_TRIP, "round-trip", "", ONE_A_CALL, "p50", "ns"),
+    *(Case(bound(count), "bindings", f"--others {count}", KBUS[:2], "p50", "ns") for count in BINDINGS),
+    Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),
 )
 """For a machine with one processor."""
 
 TWO_CPUS = (
-    *(
-        _stream(f"{count} senders at once, 64 B", f"--senders {count}", KERNEL)
-        for count in (2, 4, 8)
-    ),
-    Case("round trip, 64 B, idle", "round-trip", "", KBUS[:2], "p99", "ns", 2),
-    Case("round trip, 64 B, 8 flood the bus", "flood", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
+    *(_stream(many_to_one(count), f"--senders {count} --others-cpu 1", KERNEL) for count in SENDERS),
+    Case(IDLE, "round-trip", "", KBUS[:2], "p99", "ns", 2),
+    Case(FLOOD, "flood", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
 )
-"""For one with two. Only those who flood the bus use the second one."""
+"""For one with two: those who send at once, or flood the bus, are on the second one."""
 
 MACHINES = {1: ONE_CPU, 2: TWO_CPUS}
 """The cases by the number of processors."""

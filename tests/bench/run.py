@@ -13,14 +13,21 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Optional
 
-from .cases import MACHINES, Case
+from . import daemons
+from .cases import BROKERS, MACHINES, Case
+from .scale import scale
 
-PROGRAM = Path(__file__).parent / "c" / "bin" / "bench"
+PROGRAMS = Path(__file__).parent / "c" / "bin"
 LIMIT = 60
 """Seconds for one measurement, of which most take less than one."""
+LEAST = 3
+"""How many repetitions there are, however long they take."""
 
 Figures = dict[str, float]
 Results = dict[str, dict[str, list[Figures]]]
@@ -30,67 +37,82 @@ Results = dict[str, dict[str, list[Figures]]]
 def main() -> int:
     """0 if all could be measured."""
     options = _parser().parse_args()
-    cases = [case for case in MACHINES[len(os.sched_getaffinity(0))] if re.search(options.only, case.title)]
+    cases = [case for case in MACHINES[os.cpu_count() or 1] if re.search(options.only, case.title)]
     if not cases:
         print(f"bench: no case has {options.only!r} in its title", file=sys.stderr)
         return 2
-    results: Results = {case.title: {name: [] for name in case.transports} for case in cases}
-    failed = 0
-    for repetition in range(options.repetitions):
-        for case in cases:
-            failed += _measure_all(case, results[case.title])
-            _progress(case, results[case.title], f"{repetition + 1}/{options.repetitions}")
-    write(options.output, results)
+    began = time.monotonic()
+    content: dict[str, object] = {"kernel": os.uname().release, "cpus": os.cpu_count()}
+    if os.cpu_count() == 1 and not options.only:
+        content["scale"] = scale()
+    if any(set(case.transports) & set(BROKERS) for case in cases) and not options.no_brokers:
+        with tempfile.TemporaryDirectory() as directory, daemons.running(Path(directory)) as addresses:
+            results, failed = _measure_all(cases, addresses, options, began)
+    else:
+        results, failed = _measure_all(cases, {}, options, began)
+    options.output.write_text(json.dumps({**content, "results": results}, indent=1))
     return 1 if failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests.bench.run", description="Measure, and write JSON.")
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument(
+        "--seconds", type=float, default=420, help=f"after that no repetition begins but the first {LEAST}"
+    )
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose titles have this")
+    parser.add_argument("--no-brokers", action="store_true", help="only what the kernel has")
     parser.add_argument("--output", type=Path, default=Path(os.environ.get("RESULTS", ".")) / "bench.json")
     return parser
 
 
-def _measure_all(case: Case, results: dict[str, list[Figures]]) -> int:
+def _measure_all(
+    cases: list[Case], addresses: Mapping[str, str], options: argparse.Namespace, began: float
+) -> tuple[Results, int]:
+    """What was measured, and how often something could not be."""
+    left_out = BROKERS if options.no_brokers else ()
+    results: Results = {
+        case.title: {name: [] for name in case.transports if name not in left_out} for case in cases
+    }
     failed = 0
-    for transport in case.transports:
-        figures = _measure(case, transport)
-        if figures is None:
-            failed += 1
-        else:
-            results[transport].append(figures)
-    return failed
+    for repetition in range(options.repetitions):
+        if repetition >= LEAST and time.monotonic() > began + options.seconds:
+            break
+        for case in cases:
+            for transport, figures in results[case.title].items():
+                measured = _measure(case, transport, addresses)
+                failed += measured is None
+                figures += [measured] if measured else []
+            _tell(case, results[case.title], f"{repetition + 1}/{options.repetitions}")
+    return results, failed
 
 
-def _measure(case: Case, transport: str) -> Figures | None:
+def _command(case: Case, transport: str, addresses: Mapping[str, str]) -> list[str]:
+    if case.program == "python":
+        command = [sys.executable, "-m", "tests.bench.stream", transport]
+    else:
+        program = "bench-brokers" if transport in BROKERS else "bench"
+        command = [str(PROGRAMS / program), case.program, transport]
+    if transport in addresses:
+        command += ["--address", addresses[transport]]
+    return [*command, "--seconds", str(case.seconds), *case.options.split()]
+
+
+def _measure(case: Case, transport: str, addresses: Mapping[str, str]) -> Optional[Figures]:
     """What the program prints; None if it fails, which is said on stderr."""
-    command = [str(PROGRAM), case.program, transport, "--seconds", str(case.seconds), *case.options.split()]
+    command = _command(case, transport, addresses)
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        print(f"bench: {case.title}: {transport}: {error}", file=sys.stderr, flush=True)
+        print(f"bench: {case.title}: {error}", file=sys.stderr, flush=True)
         return None
     figures: Figures = json.loads(done.stdout)
     return figures
 
 
-def _progress(case: Case, results: dict[str, list[Figures]], turn: str) -> None:
+def _tell(case: Case, results: Mapping[str, list[Figures]], turn: str) -> None:
     last = [f"{name} {each[-1][case.figure]:,.0f}" for name, each in results.items() if each]
     print(f"{turn} {case.title} [{case.unit}]: {', '.join(last)}", file=sys.stderr, flush=True)
-
-
-def write(output: Path, results: Results) -> None:
-    """Write what was measured, and where."""
-    release = os.uname()
-    content = {
-        "kernel": release.release,
-        "machine": release.machine,
-        "cpus": len(os.sched_getaffinity(0)),
-        "time": int(time.time()),
-        "results": results,
-    }
-    output.write_text(json.dumps(content, indent=1))
 
 
 if __name__ == "__main__":

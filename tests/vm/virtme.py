@@ -39,6 +39,8 @@ class Machine:
     """Whether QEMU uses KVM; otherwise it emulates the processor."""
     cpus: int = 2
     memory: str = "2G"
+    processor: str = ""
+    """What is emulated, as QEMU's -cpu has it; virtme's choice if empty, and under KVM."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def _qemu_options(machine: Machine, shared: Shared) -> list[str]:
     """The end of the command line: a panic ends QEMU, and there is what guest.sh mounts."""
     arch = machine.kernel.arch
     arguments = ["--qemu-opts", "-no-reboot", *arch.qemu]
+    if machine.processor and not machine.kvm:
+        arguments += ["-cpu", machine.processor]
     for tag, path in [("hostroot", machine.kernel.root), ("python", sys.prefix), ("repo", shared.repo)]:
         arguments += ["-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap"]
         arguments += ["-device", f"virtio-9p-{arch.virtio},fsdev={tag},mount_tag={tag}"]

@@ -126,10 +126,12 @@ void case_stream(const struct options *options)
 		pids[i] = start();
 		if (pids[i])
 			continue;
-		if (i < setup.listeners)
+		if (i < setup.listeners) {
 			do_listen(i, options->senders);
-		else
+		} else {
+			pin(options->others_cpu);
 			do_send(i - setup.listeners, options->seconds);
+		}
 		pause();
 	}
 	await(ready[0], processes);
