@@ -53,7 +53,8 @@ FANS = (8, 100)
 BINDINGS = (10, 1000, 10000)
 SENDERS = (2, 4, 8)
 
-ROUND_TRIP, IDLE, FLOOD = "round trip", "round trip, two processors, idle", "round trip while 8 flood the bus"
+ROUND_TRIP, IDLE = "round trip", "round trip, two processors, idle"
+BUSY, FLOOD = "round trip while 8 compute", "round trip while 8 flood the bus"
 PYTHON = "one to one, 64 B, Python"
 
 
@@ -93,6 +94,7 @@ ONE_CPU = (
 TWO_CPUS = (
     *(_stream(many_to_one(count), f"--senders {count} --others-cpu 1", KERNEL) for count in SENDERS),
     Case(IDLE, "round-trip", "", KBUS[:2], "p99", "ns", 2),
+    Case(BUSY, "busy", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
     Case(FLOOD, "flood", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
 )
 """For one with two: those who send at once, or flood the bus, are on the second one."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The format of an initramfs: cpio, "newc", as Documentation/driver-api/early-userspace/buffer-format.rst has it."""
+"""The format of an initramfs: cpio, "newc". The kernel describes it in early-userspace/buffer-format.rst."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ CONSOLE = (stat.S_IFCHR | 0o600, 5, 1)
 def archive(files: dict[str, bytes]) -> bytes:
     """An archive with these files, all of which can be executed; and /dev/console.
 
-    The same files always give the same bytes. Raises ValueError for a name with a slash: there are no directories but /dev.
+    The same files always give the same bytes. Raises ValueError for a name with a
+    slash: there are no directories but /dev.
     """
     if any("/" in name for name in files):
         raise ValueError("a file in a directory")

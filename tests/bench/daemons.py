@@ -28,19 +28,20 @@ log_type error
 
 @contextmanager
 def running(directory: Path) -> Iterator[dict[str, str]]:
-    """Start all of them; by the transport's name, where it is found. `directory` is for their sockets and files.
+    """Start all of them; by the transport's name, where it is found.
 
-    Raises TimeoutError if one does not listen.
+    `directory` is for their sockets and files. Raises TimeoutError if one does not listen.
     """
     config = directory / "mosquitto.conf"
     config.write_text(MOSQUITTO)
     daemon, broker = directory / "dbus-daemon", directory / "dbus-broker"
     session = "--config-file=/usr/share/dbus-1/session.conf"
+    loopback = ["--addr", "127.0.0.1", "--port", str(NATS_PORT)]
     with ExitStack() as stack:
         for command in (
             ["dbus-daemon", session, "--nofork", "--nosyslog", f"--address=unix:path={daemon}"],
             [str(PROGRAMS / "run_dbus_broker"), str(broker)],
-            ["nats-server", "--addr", "127.0.0.1", "--port", str(NATS_PORT), "--log", str(directory / "nats.log")],
+            ["nats-server", *loopback, "--log", str(directory / "nats.log")],
             ["mosquitto", "-c", str(config)],
         ):
             stack.enter_context(_process(command))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """How many instructions a message takes: `python3 -m tests.bench.icount`.
 
-QEMU counts them with `-icount`: the guest's clock goes on by a nanosecond with each instruction, whatever else the host does,
-so that the same programs give the same counts. A machine of its own, with nothing but an initramfs, is up in some seconds.
+QEMU counts them with `-icount`: the guest's clock goes on by a nanosecond with each instruction, whatever
+else the host does, so that the same programs give the same counts. A machine of its own, with nothing but an
+initramfs, is up in some seconds.
 """
 
 from __future__ import annotations
@@ -25,6 +26,22 @@ MODULE = HERE.parents[1] / "kernel" / "kbus.ko"
 BUDGET = HERE / "budget.json"
 LIMIT = 60
 """Seconds for the machine, the boot included."""
+
+QEMU = [
+    *("qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=0,sleep=off"),
+    # Where there is erms the kernel copies byte by byte, and QEMU counts each of them.
+    *("-cpu", "max,-erms", "-m", "512"),
+    *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
+]
+KERNEL_OPTIONS = [
+    "console=ttyS0",
+    "quiet",
+    "panic=-1",
+    "panic_on_warn=1",
+    "nokaslr",
+    "norandmaps",
+    "tsc=reliable",
+]
 
 CASES = {
     "write and SEND, NEXTMSG and read": "solo kbus",
@@ -51,7 +68,7 @@ class BrokenMachineError(Exception):
 
 
 def image(kernel: kernels.Kernel) -> Path:
-    """The file to boot of a kernel for this machine's processor. Raises FileNotFoundError if there is none."""
+    """The file to boot, of a kernel for this machine's processor. FileNotFoundError if there is none."""
     for path in (Path("/boot", f"vmlinuz-{kernel.image}"), Path(kernel.image, "arch/x86/boot/bzImage")):
         if path.is_file():
             return path
@@ -75,13 +92,11 @@ def count(kernel: Path, module: Path = MODULE) -> dict[str, int]:
 
 def _run(kernel: Path, initramfs: Path) -> str:
     """What the machine says on its console."""
-    command = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max,-erms", "-icount", "shift=0,sleep=off", "-m", "512"]
-    command += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]
-    command += ["-kernel", str(kernel), "-initrd", str(initramfs)]
-    command += ["-append", "console=ttyS0 quiet panic=-1 panic_on_warn=1 nokaslr norandmaps tsc=reliable"]
+    command = [*QEMU, "-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join(KERNEL_OPTIONS)]
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT, check=False
+            command, stdin=nothing, stdout=pipe, stderr=subprocess.STDOUT, timeout=LIMIT, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise BrokenMachineError(f"not done after {LIMIT} seconds: {error.stdout!r}") from None
@@ -103,24 +118,29 @@ def exceeded(counts: Mapping[str, int], budget: Mapping[str, int], tolerance: fl
     for title in sorted(counts.keys() & budget.keys()):
         ratio = counts[title] / budget[title]
         if abs(ratio - 1) > tolerance:
-            wrong.append(f"{title}: {counts[title]} instructions, {ratio - 1:+.1%} of a budget of {budget[title]}")
+            wrong.append(f"{title}: {counts[title]}, {ratio - 1:+.1%} of its budget of {budget[title]}")
     return wrong
 
 
 def main() -> int:
     """0 if all is within the budget, or the budget was written."""
-    parser = argparse.ArgumentParser(prog="tests.bench.icount", description="Count instructions for each message.")
+    parser = argparse.ArgumentParser(prog="tests.bench.icount", description="Count instructions of messages.")
     parser.add_argument("--kernel", default="", help="what to boot; Debian's stock kernel if not given")
     parser.add_argument("--module", type=Path, default=MODULE)
     parser.add_argument("--update", action="store_true", help="make what is counted the new budget")
+    parser.add_argument("--json", type=Path, help="where to leave what is counted")
     options = parser.parse_args()
     kernel = kernels.find(options.kernel)
     counts = count(image(kernel), options.module)
+    budget = json.loads(BUDGET.read_text())
     for title, instructions in counts.items():
-        print(f"{instructions:9,}  {title}")
-    budget = json.loads(BUDGET.read_text()) if BUDGET.exists() else {"tolerance": 0.05}
+        was = budget["instructions"].get(title)
+        print(f"{instructions:9,}  {title}" + (f" ({instructions / was - 1:+.1%})" if was else ""))
+    if options.json:
+        options.json.write_text(json.dumps({"instructions": counts}))
     if options.update:
-        BUDGET.write_text(json.dumps({**budget, "kernel": kernel.release, "instructions": counts}, indent=1) + "\n")
+        budget.update(kernel=kernel.release, instructions=counts)
+        BUDGET.write_text(json.dumps(budget, indent=1) + "\n")
         return 0
     wrong = exceeded(counts, budget["instructions"], budget["tolerance"])
     print("\n".join(wrong), file=sys.stderr)

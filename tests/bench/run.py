@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Measures, in the virtual machine: `python3 -m tests.bench.run`.
 
-All transports of a case take turns, as often as there are repetitions, so that a time in which the host has more to do
-concerns all of them. What was measured is left in $RESULTS as JSON.
+All transports of a case take turns, as often as there are repetitions, so that a time in which the host has
+more to do concerns all of them. What was measured is left in $RESULTS as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How many messages come through from one Python process to another: `python3 -m tests.bench.stream TRANSPORT`.
+"""How many messages come through from one Python process to another.
 
-It does what the case "stream" of c/main.c does, with the package `kbus` and with `socket`, and prints the same.
+`python3 -m tests.bench.stream TRANSPORT` does what the case "stream" of c/main.c does, with the package
+`kbus` or with `socket`, and prints the same.
 """
 
 from __future__ import annotations

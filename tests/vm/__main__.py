@@ -34,7 +34,8 @@ def main() -> int:
     if options.module and not options.module.is_file():
         return _complain(f"there is no {options.module}: has it been built?")
     _make_mount_points(kernel.root)
-    machine = virtme.Machine(kernel, kvm.works(kernel, _cache()), options.cpus, options.memory, options.processor)
+    has_kvm = kvm.works(kernel, _cache())
+    machine = virtme.Machine(kernel, has_kvm, options.cpus, options.memory, options.processor)
     how = "KVM" if machine.kvm else "emulation"
     print(f"vm: booting {kernel.release} under {how}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:

@@ -53,6 +53,8 @@ struct transport {
 	void (*answer)(void);
 };
 
+extern const struct transport by_kbus, by_transfer, by_transfer32, by_seqpacket, by_mmsg,
+	by_pipe, by_mqueue, by_dbus_daemon, by_dbus_broker, by_zmq, by_nats, by_mqtt;
 extern const struct transport *const transports[];
 
 /* How a case is to be measured, and with what */
@@ -70,6 +72,7 @@ struct options {
 void case_stream(const struct options *options);
 void case_round_trip(const struct options *options);
 void case_flood(const struct options *options);
+void case_busy(const struct options *options);
 void case_solo(const struct options *options);
 void case_bindings(const struct options *options);
 
@@ -87,7 +90,7 @@ __u64 quantile(__u64 *values, size_t count, double part);	/* sorts them */
 
 static inline void look_at(const void *data, unsigned int *lasts)
 {
-	*lasts += *(const volatile char *)data;
+	*lasts += *(const char *)data;
 }
 
 #endif

@@ -8,7 +8,10 @@
 #include "bench.h"
 #include "bus.h"
 
-#define ROUND_UP(n, step)	(((n) + (step) - 1) / (step) * (step))
+static size_t round_up(size_t n, size_t step)
+{
+	return (n + step - 1) / step * step;
+}
 
 const char *bus_name(void)
 {
@@ -53,7 +56,7 @@ int bus_listen(const char *name)
 
 struct bus_messages bus_messages(const char *name, __u32 flags, unsigned int count)
 {
-	size_t data_words = ROUND_UP(setup.size, 4) / 4, data_pad = -setup.size % 4;
+	size_t data_words = round_up(setup.size, 4) / 4, data_pad = -setup.size % 4;
 	struct kbus_message_header header = {
 		.start_guard = KBUS_MSG_START_GUARD,
 		.flags = flags | data_pad << KBUS_DATA_PAD_SHIFT,
@@ -63,13 +66,13 @@ struct bus_messages bus_messages(const char *name, __u32 flags, unsigned int cou
 	const __u32 end_guard = KBUS_MSG_END_GUARD;
 	struct bus_messages messages = {
 		.count = count,
-		.data = sizeof(header) + ROUND_UP(header.name_len, 4),
+		.data = sizeof(header) + round_up(header.name_len, 4),
 	};
 	unsigned int i;
 	char *message;
 
 	messages.len = messages.data + data_words * 4 + sizeof(end_guard);
-	messages.step = ROUND_UP(messages.len, KBUS_TRANSFER_ALIGN);
+	messages.step = round_up(messages.len, KBUS_TRANSFER_ALIGN);
 	messages.start = allocate((size_t)messages.step * count);
 	for (i = 0; i < count; i++) {
 		message = messages.start + (size_t)i * messages.step;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* MQTT over loopback, with libmosquitto and no thread of its own; nothing is acknowledged (QoS 0). */
+/* MQTT over loopback, with libmosquitto; nothing is acknowledged (QoS 0). */
 #include <mosquitto.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static void check(int result, const char *what)
 		errx(1, "%s: %s", what, mosquitto_strerror(result));
 }
 
-static void take_message(struct mosquitto *client, void *unused, const struct mosquitto_message *message)
+static void take_message(struct mosquitto *client, void *unused,
+			 const struct mosquitto_message *message)
 {
 	(void)client;
 	(void)unused;

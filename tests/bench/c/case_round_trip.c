@@ -9,7 +9,7 @@
 #include "bench.h"
 
 #define WARM_UP		100
-#define MOST		(1U << 20)
+#define MOST		1048576
 
 static __u64 took[MOST];
 
@@ -77,7 +77,6 @@ static void flood(const struct options *options, unsigned int number)
 
 	setup.channel += 1 + number;
 	setup.listeners = 1;
-	pin(options->others_cpu);
 	if (by->prepare)
 		by->prepare();
 	by->open_listener(0);
@@ -89,17 +88,40 @@ static void flood(const struct options *options, unsigned int number)
 	}
 }
 
-void case_flood(const struct options *options)
+static void compute(void)
+{
+	while (now())
+		;
+}
+
+static void measure_among_others(const struct options *options, bool others_flood)
 {
 	int pids[MAX_SENDERS];
 	unsigned int i;
 
+	if (options->others > MAX_SENDERS)
+		errx(2, "%u others: %u are possible", options->others, MAX_SENDERS);
 	for (i = 0; i < options->others; i++) {
 		pids[i] = start();
-		if (!pids[i])
+		if (pids[i])
+			continue;
+		pin(options->others_cpu);
+		if (others_flood)
 			flood(options, i);
+		compute();
 	}
 	case_round_trip(options);
 	for (i = 0; i < options->others; i++)
 		stop(pids[i]);
+}
+
+void case_flood(const struct options *options)
+{
+	measure_among_others(options, true);
+}
+
+/* As many processes, but they leave the bus alone: what of it is due to the machine. */
+void case_busy(const struct options *options)
+{
+	measure_among_others(options, false);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define MOST_ARGUMENTS	16
+#define BLANKS		"\n "
 
 static void prepare(void)
 {
@@ -38,7 +39,7 @@ static void run(char *line)
 	int count = 1, status, pid;
 	char *word;
 
-	for (word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
+	for (word = strtok(line, BLANKS); word; word = strtok(NULL, BLANKS)) {
 		if (count == MOST_ARGUMENTS)
 			errx(1, "/cases has a line that is too long");
 		arguments[count++] = word;

@@ -21,6 +21,7 @@ static const struct {
 	{ "stream", case_stream },
 	{ "round-trip", case_round_trip },
 	{ "flood", case_flood },
+	{ "busy", case_busy },
 	{ "solo", case_solo },
 	{ "bindings", case_bindings },
 };
@@ -38,8 +39,8 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-static unsigned int number(const char *option, const char *text, unsigned int low,
-			   unsigned int high)
+static unsigned int take_number(const char *option, const char *text, unsigned int low,
+				unsigned int high)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
@@ -53,25 +54,25 @@ static void take_option(int which, const char *option, struct options *options)
 {
 	switch (which) {
 	case 's':
-		setup.size = number(option, optarg, 1, 16 << 20);
+		setup.size = take_number(option, optarg, 1, 16 << 20);
 		break;
 	case 'l':
-		setup.listeners = number(option, optarg, 1, MAX_LISTENERS);
+		setup.listeners = take_number(option, optarg, 1, MAX_LISTENERS);
 		break;
 	case 'n':
-		options->senders = number(option, optarg, 1, MAX_SENDERS);
+		options->senders = take_number(option, optarg, 1, MAX_SENDERS);
 		break;
 	case 'o':
-		options->others = number(option, optarg, 0, 1000000);
+		options->others = take_number(option, optarg, 0, 1000000);
 		break;
 	case 'O':
-		options->others_cpu = number(option, optarg, 0, 1023);
+		options->others_cpu = take_number(option, optarg, 0, 1023);
 		break;
 	case 'c':
-		options->cpu = number(option, optarg, 0, 1023);
+		options->cpu = take_number(option, optarg, 0, 1023);
 		break;
 	case 'r':
-		options->rounds = number(option, optarg, 1, 1000000);
+		options->rounds = take_number(option, optarg, 1, 1000000);
 		break;
 	case 't':
 		options->seconds = atof(optarg);
@@ -84,7 +85,7 @@ static void take_option(int which, const char *option, struct options *options)
 	}
 }
 
-static const struct transport *transport(const char *name)
+static const struct transport *find_transport(const char *name)
 {
 	unsigned int i;
 
@@ -110,7 +111,7 @@ int main(int argc, char **argv)
 		setup.depth = MOST_MESSAGES;
 	if (setup.depth < LEAST_MESSAGES)
 		setup.depth = LEAST_MESSAGES;
-	options.transport = transport(argv[optind + 1]);
+	options.transport = find_transport(argv[optind + 1]);
 	pin(options.cpu);
 	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		if (!strcmp(cases[i].name, argv[optind])) {

@@ -25,7 +25,6 @@
 #define POLICY		"a(u(" RULES "))a(buu(" RULES "))a(ss)bs"
 #define ANYBODY		UINT32_MAX
 #define PRIORITY	UINT64_C(1)
-#define ANY_TRANSFER	true, PRIORITY, "", "", "", "", 0, 0, UINT64_C(0), UINT64_MAX
 
 static void check(int result, const char *what)
 {
@@ -73,6 +72,7 @@ static sd_bus *control(int fd)
 
 static void add_listener(sd_bus *bus, int fd)
 {
+	const uint64_t none = 0, all = UINT64_MAX;	/* descriptors in a message */
 	sd_bus_message *message;
 
 	check(sd_bus_message_new_method_call(bus, &message, NULL, "/org/bus1/DBus/Broker",
@@ -81,7 +81,8 @@ static void add_listener(sd_bus *bus, int fd)
 	check(sd_bus_message_append(message, "v", "(" POLICY ")",
 				    1, ANYBODY, true, PRIORITY,
 				    1, true, PRIORITY, true, "",
-				    1, ANY_TRANSFER, 1, ANY_TRANSFER,
+				    1, true, PRIORITY, "", "", "", "", 0, 0, none, all,
+				    1, true, PRIORITY, "", "", "", "", 0, 0, none, all,
 				    0, 0, false, "user"), "policy");
 	check(sd_bus_call(bus, message, UINT64_MAX, NULL, NULL), "AddListener");
 	sd_bus_message_unref(message);

@@ -55,7 +55,7 @@ static const char *name_of(unsigned int binding)
 	return name;
 }
 
-static void unbind(int fd, const char *name)
+static void unbind_one(int fd, const char *name)
 {
 	struct kbus_bind_request request = { .name_len = strlen(name), .name = (uintptr_t)name };
 
@@ -95,7 +95,7 @@ static void unbind_all(void)
 	unsigned int i;
 
 	for (i = 0; i < bindings; i++)
-		unbind(fds[i % ksocks], name_of(i));
+		unbind_one(fds[i % ksocks], name_of(i));
 }
 
 static void send_it(int sender, const struct bus_messages *message)
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		bus_bind(fds[i], "$.Scale.All", false);
 	MEASURE("deliver_to_all", send_to_everybody(sender), (double)ksocks * TO_ALL);
 	for (i = 0; i < ksocks; i++)
-		unbind(fds[i], "$.Scale.All");
+		unbind_one(fds[i], "$.Scale.All");
 	MEASURE("unbind", unbind_all(), bindings);
 	bind_all();
 	MEASURE("close", close_all(), ksocks);

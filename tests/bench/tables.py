@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""The rst tables of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .cases import (
+    BINDINGS,
+    BUSY,
+    FANS,
+    FLOOD,
+    IDLE,
+    ONE_A_CALL,
+    PYTHON,
+    ROUND_TRIP,
+    SENDERS,
+    SIZES,
+    TITLES,
+    bound,
+    many_to_one,
+    one_to_many,
+    one_to_one,
+)
+from .goals import GOALS, Results, Which, case_figure, median, ratio
+
+Row = Sequence[str]
+NOTHING = "\\-"
+HEAD = ".. SPDX-License-Identifier: MIT\n.. Made by `make bench`.\n\n"
+
+
+def table(header: Row, rows: Sequence[Row], widths: Sequence[int]) -> str:
+    """A list-table with these widths, in percent."""
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {' '.join(map(str, widths))}", ""]
+    for first, *others in (header, *rows):
+        lines += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def goals(results: Results) -> str:
+    """Each goal, the figure, and whether it is met."""
+    rows = []
+    for goal in GOALS:
+        figure = ratio(results, goal.of, goal.to)
+        met = NOTHING if figure is None else "yes" if goal.is_met(figure) else "**no**"
+        rows.append((goal.title, goal.says(), NOTHING if figure is None else f"{figure:.2f}", met))
+    return table(("ratio", "goal", "measured", "met"), rows, (64, 12, 12, 12))
+
+
+def _cell(results: Results, case: str, transport: str) -> str:
+    """The figure, and its ratio to that of SEQPACKET."""
+    which = Which(case, transport, case_figure(case))
+    figure = median(results, which)
+    if figure is None:
+        return NOTHING
+    share = ratio(results, which, Which(case, "seqpacket", which.figure))
+    return f"{figure:,.0f}" + (f" ({share:.2f})" if share is not None and transport != "seqpacket" else "")
+
+
+def _by_transport(results: Results, titles: Mapping[str, str], first: int) -> str:
+    """A row for each transport, and a column for each of the cases, by what is its header."""
+    measured = [name for name in TITLES if any(results.get(case, {}).get(name) for case in titles.values())]
+    rows = [(TITLES[name], *(_cell(results, case, name) for case in titles.values())) for name in measured]
+    width = (100 - first) // len(titles)
+    return table(("messages a second", *titles), rows, (first, *(width for _ in titles)))
+
+
+def rates(results: Results) -> str:
+    """One to one, by size."""
+    return _by_transport(results, {size: one_to_one(size) for size in SIZES}, 36)
+
+
+def fans(results: Results) -> str:
+    """One to many."""
+    return _by_transport(results, {f"to {count} listeners": one_to_many(count) for count in FANS}, 50)
+
+
+def senders(results: Results) -> str:
+    """Many to one."""
+    return _by_transport(results, {f"{count} senders": many_to_one(count) for count in SENDERS}, 46)
+
+
+def round_trips(results: Results) -> str:
+    """Quantiles of round trips, in microseconds."""
+    rows = []
+    for name in ONE_A_CALL:
+        times = [median(results, Which(ROUND_TRIP, name, figure)) for figure in ("p50", "p99", "p999")]
+        share = ratio(results, Which(ROUND_TRIP, name, "p50"), Which(ROUND_TRIP, "seqpacket", "p50"))
+        cells = [NOTHING if time is None else f"{time / 1000:,.0f}" for time in times]
+        rows.append((TITLES[name], *cells, NOTHING if share is None else f"{share:.2f}"))
+    return table(("microseconds", "p50", "p99", "p99.9", "p50 to SEQPACKET"), rows, (40, 14, 14, 14, 18))
+
+
+def floods(results: Results) -> str:
+    """The same, on a bus that others flood."""
+    rows = []
+    others = {IDLE: "nobody", BUSY: "8 compute", FLOOD: "8 flood the bus"}
+    for case, what in others.items():
+        for name in ("kbus", "transfer"):
+            times = [median(results, Which(case, name, figure)) for figure in ("p50", "p99", "p999")]
+            cells = [NOTHING if time is None else f"{time / 1000:,.0f}" for time in times]
+            rows.append((what, TITLES[name], *cells))
+    return table(("others", "microseconds", "p50", "p99", "p99.9"), rows, (18, 40, 14, 14, 14))
+
+
+def bindings(results: Results) -> str:
+    """A send against unrelated bindings, in microseconds."""
+    rows = []
+    for name in ("kbus", "transfer"):
+        times = [median(results, Which(bound(count), name, "p50")) for count in BINDINGS]
+        rows.append((TITLES[name], *(NOTHING if time is None else f"{time / 1000:.2f}" for time in times)))
+    header = ("microseconds", *(f"{count:,} bindings" for count in BINDINGS))
+    return table(header, rows, (40, 20, 20, 20))
+
+
+def python(results: Results) -> str:
+    """One to one from Python."""
+    rows = [
+        (title, _cell(results, PYTHON, name))
+        for name, title in (("kbus", "Ksock"), ("seqpacket", "socket, SEQPACKET"))
+    ]
+    return table(("messages a second", "64 B"), rows, (60, 40))
+
+
+def scale(figures: Mapping[str, float]) -> str:
+    """What one of many KSocks and bindings costs."""
+    rows = [
+        (title, f"{figures[name] / 1000:.1f}", memory)
+        for title, name, memory in (
+            ("open a KSock", "open", f"{figures['open_memory']:,.0f} bytes"),
+            ("bind", "bind", f"{figures['bind_memory']:,.0f} bytes"),
+            ("send to one listener, and read", "deliver", ""),
+            ("deliver to each of all KSocks, and read", "deliver_to_all", ""),
+            ("unbind", "unbind", ""),
+            ("close a KSock, which unbinds it", "close", ""),
+        )
+    ]
+    return table(("", "microseconds", "memory"), rows, (60, 20, 20))
+
+
+def instructions(counts: Mapping[str, int]) -> str:
+    """How many instructions each message takes."""
+    return table(("", "instructions"), [(title, f"{count:,}") for title, count in counts.items()], (75, 25))
