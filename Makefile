@@ -26,6 +26,8 @@ watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INS
 PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
 	python3 python3-venv qemu-system-x86 udev
 LINT_PACKAGES := shellcheck sparse
+# What KBUS is compared with.
+BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server
 
 # The tests that need the module loaded run in the virtual machine.
 VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
@@ -45,10 +47,13 @@ for_processor = processor=$$($(kernels) --environment '$(KERNEL)'); eval "$$proc
 vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --module-args '$(MODULE_ARGS)'
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
+bench_results := build/bench
+# Where a processor has erms the kernel copies byte by byte, which is fast on real ones, and slow where QEMU emulates it.
+bench_vm = $(vm) --processor max,-erms --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz matrix lint docs \
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget matrix lint docs \
 	vm install uninstall clean packages
 
 help:
@@ -60,6 +65,8 @@ help:
 	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
 	make matrix     the same on each kernel of KERNELS, and the table of it in the docs
 	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
+	make bench      measure KBUS beside sockets, pipes and brokers, and write docs/bench
+	make bench-budget   let messages take as many instructions as they do now
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -126,6 +133,24 @@ test-debug:
 matrix:
 	@$(venv)
 	"$$python" -m tests.vm.matrix $(KERNELS)
+
+# Two machines to measure in, as most goals are for one processor, and one to count instructions.
+bench: module
+	@tests/setup/packages.sh $(BENCH_PACKAGES)
+	$(venv)
+	$(MAKE) -s -C tests/bench/c all brokers
+	rm -rf $(bench_results)
+	for cpus in 1 2; do
+		$(bench_vm) --cpus $$cpus --results $(bench_results)/$$cpus -c 'exec python3 -m tests.bench.run'
+	done
+	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --json $(bench_results)/instructions.json || true
+	"$$python" -m tests.bench.report $(bench_results)/1/bench.json $(bench_results)/2/bench.json \
+		$(bench_results)/instructions.json
+
+bench-budget: module
+	@$(venv)
+	$(MAKE) -s -C tests/bench/c
+	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --update
 
 # Half of the time for programs of each size. What is left of a failure is in build/fuzz/64 and 32.
 fuzz: KERNEL := $(or $(KERNEL),debug)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <linux/types.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -72,7 +73,7 @@ static sd_bus *control(int fd)
 
 static void add_listener(sd_bus *bus, int fd)
 {
-	const uint64_t none = 0, all = UINT64_MAX;	/* descriptors in a message */
+	const __u64 none = 0, all = UINT64_MAX;	/* descriptors in a message */
 	sd_bus_message *message;
 
 	check(sd_bus_message_new_method_call(bus, &message, NULL, "/org/bus1/DBus/Broker",
