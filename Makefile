@@ -140,12 +140,14 @@ bench: module
 	$(venv)
 	$(MAKE) -s -C tests/bench/c all brokers
 	rm -rf $(bench_results)
+	status=0
 	for cpus in 1 2; do
-		$(bench_vm) --cpus $$cpus --results $(bench_results)/$$cpus -c 'exec python3 -m tests.bench.run'
+		$(bench_vm) --cpus $$cpus --results $(bench_results)/$$cpus -c 'exec python3 -m tests.bench.run' || status=1
 	done
-	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --json $(bench_results)/instructions.json || true
+	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --json $(bench_results)/instructions.json || status=1
 	"$$python" -m tests.bench.report $(bench_results)/1/bench.json $(bench_results)/2/bench.json \
 		$(bench_results)/instructions.json
+	exit $$status
 
 bench-budget: module
 	@$(venv)

@@ -56,6 +56,7 @@ SENDERS = (2, 4, 8)
 ROUND_TRIP, IDLE = "round trip", "round trip, two processors, idle"
 BUSY, FLOOD = "round trip while 8 compute", "round trip while 8 flood the bus"
 PYTHON = "one to one, 64 B, Python"
+UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
 
 def one_to_one(size: str) -> str:
@@ -85,6 +86,7 @@ ONE_CPU = (
         for title, size in SIZES.items()
     ),
     *(_stream(one_to_many(count), f"--listeners {count}", ALL, "deliveries") for count in FANS),
+    _stream(UNDISTURBED, "--undisturbed", KERNEL),
     Case(ROUND_TRIP, "round-trip", "", ONE_A_CALL, "p50", "ns"),
     *(Case(bound(count), "bindings", f"--others {count}", KBUS[:2], "p50", "ns") for count in BINDINGS),
     Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),

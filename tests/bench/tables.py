@@ -17,6 +17,7 @@ from .cases import (
     SENDERS,
     SIZES,
     TITLES,
+    UNDISTURBED,
     bound,
     many_to_one,
     one_to_many,
@@ -67,7 +68,8 @@ def _by_transport(results: Results, titles: Mapping[str, str], first: int) -> st
 
 def rates(results: Results) -> str:
     """One to one, by size."""
-    return _by_transport(results, {size: one_to_one(size) for size in SIZES}, 36)
+    titles = {size: one_to_one(size) for size in SIZES}
+    return _by_transport(results, {**titles, "64 B, SCHED_BATCH": UNDISTURBED}, 30)
 
 
 def fans(results: Results) -> str:

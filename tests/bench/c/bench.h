@@ -79,6 +79,8 @@ void case_bindings(const struct options *options);
 /* util.c */
 __u64 now(void);			/* ns */
 void pin(unsigned int cpu);
+/* Nobody whom this process wakes, nor whom its children wake, takes the processor at once. */
+void run_undisturbed(void);
 void *allocate(size_t len);		/* zeroes */
 void *allocate_shared(size_t len);	/* likewise, shared with children */
 int start(void);			/* fork, and die with the parent; 0 in the child */

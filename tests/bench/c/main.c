@@ -12,6 +12,8 @@
 #define MOST_BYTES	(8U << 20)
 #define LEAST_MESSAGES	8
 
+#define MOST_SECONDS	600
+
 struct setup setup = { .size = 64, .listeners = 1 };
 
 static const struct {
@@ -36,6 +38,7 @@ static const struct option long_options[] = {
 	{ "rounds", required_argument, NULL, 'r' },
 	{ "seconds", required_argument, NULL, 't' },
 	{ "address", required_argument, NULL, 'a' },
+	{ "undisturbed", no_argument, NULL, 'u' },
 	{ 0 },
 };
 
@@ -47,6 +50,16 @@ static unsigned int take_number(const char *option, const char *text, unsigned i
 
 	if (!*text || *end || value < low || value > high)
 		errx(2, "%s is %s, and should be a number from %u to %u", option, text, low, high);
+	return value;
+}
+
+static double take_seconds(const char *text)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (!*text || *end || !(value > 0 && value <= MOST_SECONDS))
+		errx(2, "seconds is %s, and should be a number up to %d", text, MOST_SECONDS);
 	return value;
 }
 
@@ -75,7 +88,10 @@ static void take_option(int which, const char *option, struct options *options)
 		options->rounds = take_number(option, optarg, 1, 1000000);
 		break;
 	case 't':
-		options->seconds = atof(optarg);
+		options->seconds = take_seconds(optarg);
+		break;
+	case 'u':
+		run_undisturbed();
 		break;
 	case 'a':
 		setup.address = optarg;
@@ -99,7 +115,7 @@ static const struct transport *find_transport(const char *name)
 int main(int argc, char **argv)
 {
 	struct options options = { .seconds = 1, .senders = 1, .rounds = 1000 };
-	int which, index;
+	int which, index = 0;
 	size_t i;
 
 	while ((which = getopt_long(argc, argv, "", long_options, &index)) != -1)

@@ -29,6 +29,14 @@ void pin(unsigned int cpu)
 		err(1, "processor %u", cpu);
 }
 
+void run_undisturbed(void)
+{
+	const struct sched_param param = { 0 };
+
+	if (sched_setscheduler(0, SCHED_BATCH, &param))
+		err(1, "SCHED_BATCH");
+}
+
 void *allocate(size_t len)
 {
 	void *memory = calloc(1, len);

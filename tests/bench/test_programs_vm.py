@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""The programs that measure, each of them for a moment: that nothing is lost, and figures come."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.cases import BROKERS, MACHINES, PYTHON, Case
+
+PROGRAMS = Path(__file__).parent / "c" / "bin"
+CASES = [case for cases in MACHINES.values() for case in cases if case.title != PYTHON]
+SECONDS = "0.02"
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
+def test_a_case(case: Case, nothing_left: None) -> None:
+    for transport in case.transports:
+        if transport not in BROKERS:
+            figures = _run(PROGRAMS / "bench", case.program, transport, *case.options.split())
+            assert figures["messages"] > 0
+            assert figures[case.figure] > 0
+
+
+@pytest.mark.parametrize("transport", ["kbus", "seqpacket"])
+def test_from_python(transport: str, nothing_left: None) -> None:
+    assert _run(sys.executable, "-m", "tests.bench.stream", transport)["messages"] > 0
+
+
+def _run(*command: object) -> dict[str, float]:
+    """What it prints."""
+    arguments = [str(each) for each in (*command, "--seconds", SECONDS)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, timeout=60, check=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def test_scale(nothing_left: None) -> None:
+    done = subprocess.run([PROGRAMS / "scale", "100", "1000"], stdout=subprocess.PIPE, timeout=60, check=True)
+    figures = json.loads(done.stdout)
+    assert (figures["ksocks"], figures["bindings"]) == (100, 1000)
+    assert min(figures[name] for name in ("open", "bind", "deliver", "unbind", "close")) > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "stream",
+        "stream nothing",
+        "nothing kbus",
+        "stream kbus --size 0",
+        "round-trip mmsg",
+        "solo kbus --no",
+        "stream kbus --seconds -1",
+    ],
+)
+def test_arguments_that_are_wrong(arguments: str) -> None:
+    command = [str(PROGRAMS / "bench"), *arguments.split()]
+    done = subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr
