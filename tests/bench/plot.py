@@ -12,7 +12,7 @@ from .goals import Results, Which, case_figure, ratio
 
 PANELS = (*map(one_to_one, SIZES), *map(one_to_many, FANS), ROUND_TRIP)
 COLUMNS = 2
-LABEL, PANEL, NUMBER, ROW, TITLE, GAP = 270, 190, 60, 17, 30, 18
+LABEL, PANEL, NUMBER, ROW, TITLE, GAP = 300, 190, 60, 17, 30, 18
 """Pixels: widths of a name, of the bars, of a number; heights of a bar, of a title; a margin."""
 LEAST, MOST = 1 / 32, 32
 """What is at both ends of a panel."""

@@ -39,7 +39,7 @@ def main() -> int:
 
 def merged(runs: list[Path]) -> dict[str, Any]:
     """The content of all these files; of what several of them have that is not a mapping, the last one's."""
-    content: dict[str, Any] = {"results": {}}
+    content: dict[str, Any] = {"SPDX-License-Identifier": "MIT", "results": {}}
     for path in runs:
         run = json.loads(path.read_text())
         content["results"].update(run.pop("results", {}))

@@ -34,7 +34,7 @@ def table(header: Row, rows: Sequence[Row], widths: Sequence[int]) -> str:
     """A list-table with these widths, in percent."""
     lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {' '.join(map(str, widths))}", ""]
     for first, *others in (header, *rows):
-        lines += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
+        lines += [f"   * - {first}".rstrip(), *(f"     - {cell}".rstrip() for cell in others)]
     return HEAD + "\n".join(lines) + "\n"
 
 
