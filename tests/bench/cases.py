@@ -53,8 +53,11 @@ FANS = (8, 100)
 BINDINGS = (10, 1000, 10000)
 SENDERS = (2, 4, 8)
 
-ROUND_TRIP, IDLE = "round trip", "round trip, two processors, idle"
-BUSY, FLOOD = "round trip while 8 compute", "round trip while 8 flood the bus"
+ROUND_TRIP = "round trip"
+OTHERS = {"nobody": "round-trip", "8 compute": "busy --others 8", "8 flood the bus": "flood --others 8"}
+"""What others do during a round trip, and how c/main.c is told."""
+SCHEDULERS = {"one": "", "one, SCHED_FIFO": "--first", "two": "--others-cpu 1"}
+"""On how many processors, how the two who are measured are scheduled, and how c/main.c is told."""
 PYTHON = "one to one, 64 B, Python"
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
@@ -74,6 +77,20 @@ def bound(count: int) -> str:
     return f"a send with {count:,} unrelated bindings"
 
 
+def among(others: str, where: str) -> str:
+    """The title of a round trip during which others do that, keys of OTHERS and SCHEDULERS."""
+    return f"round trip, processors: {where}, others: {others}"
+
+
+def _among_others(where: str) -> tuple[Case, ...]:
+    cases = []
+    for others, how in OTHERS.items():
+        program, *options = how.split()
+        arguments = " ".join([*options, SCHEDULERS[where]])
+        cases.append(Case(among(others, where), program, arguments, KBUS[:2], "p99", "ns", 0.5))
+    return tuple(cases)
+
+
 def many_to_one(senders: int) -> str:
     """The title of the case with so many senders."""
     return f"{senders} senders at once, 64 B"
@@ -89,17 +106,17 @@ ONE_CPU = (
     _stream(UNDISTURBED, "--undisturbed", KERNEL),
     Case(ROUND_TRIP, "round-trip", "", ONE_A_CALL, "p50", "ns"),
     *(Case(bound(count), "bindings", f"--others {count}", KBUS[:2], "p50", "ns") for count in BINDINGS),
+    *_among_others("one"),
+    *_among_others("one, SCHED_FIFO"),
     Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),
 )
 """For a machine with one processor."""
 
 TWO_CPUS = (
     *(_stream(many_to_one(count), f"--senders {count} --others-cpu 1", KERNEL) for count in SENDERS),
-    Case(IDLE, "round-trip", "", KBUS[:2], "p99", "ns", 2),
-    Case(BUSY, "busy", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
-    Case(FLOOD, "flood", "--others 8 --others-cpu 1", KBUS[:2], "p99", "ns", 2),
+    *_among_others("two"),
 )
-"""For one with two: those who send at once, or flood the bus, are on the second one."""
+"""For one with two: those who send at once, and the others of a round trip, are on the second one."""
 
 MACHINES = {1: ONE_CPU, 2: TWO_CPUS}
 """The cases by the number of processors."""

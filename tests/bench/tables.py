@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from .cases import (
     BINDINGS,
-    BUSY,
     FANS,
-    FLOOD,
-    IDLE,
     ONE_A_CALL,
+    OTHERS,
     PYTHON,
     ROUND_TRIP,
+    SCHEDULERS,
     SENDERS,
     SIZES,
     TITLES,
     UNDISTURBED,
+    among,
     bound,
     many_to_one,
     one_to_many,
@@ -94,15 +94,18 @@ def round_trips(results: Results) -> str:
 
 
 def floods(results: Results) -> str:
-    """The same, on a bus that others flood."""
+    """The same, while others do something, by TRANSFER."""
     rows = []
-    others = {IDLE: "nobody", BUSY: "8 compute", FLOOD: "8 flood the bus"}
-    for case, what in others.items():
-        for name in ("kbus", "transfer"):
-            times = [median(results, Which(case, name, figure)) for figure in ("p50", "p99", "p999")]
+    for where in SCHEDULERS:
+        for others in OTHERS:
+            which = Which(among(others, where), "transfer", "p99")
+            idle = which._replace(case=among("nobody", where))
+            times = [median(results, which._replace(figure=figure)) for figure in ("p50", "p99", "p999")]
             cells = [NOTHING if time is None else f"{time / 1000:,.0f}" for time in times]
-            rows.append((what, TITLES[name], *cells))
-    return table(("others", "microseconds", "p50", "p99", "p99.9"), rows, (18, 40, 14, 14, 14))
+            share = ratio(results, which, idle)
+            rows.append((where, others, *cells, NOTHING if share is None else f"{share:.2f}"))
+    header = ("processors", "others", "p50", "p99", "p99.9", "p99 to nobody's")
+    return table(header, rows, (20, 22, 13, 13, 13, 19))
 
 
 def bindings(results: Results) -> str:

@@ -66,6 +66,7 @@ struct options {
 	unsigned int others;		/* bindings, or processes that flood, by the case */
 	unsigned int others_cpu;
 	unsigned int rounds;
+	bool first;			/* who is measured comes before the others */
 };
 
 /* Each prints what it has measured as one line of JSON. */
@@ -81,6 +82,8 @@ __u64 now(void);			/* ns */
 void pin(unsigned int cpu);
 /* Nobody whom this process wakes, nor whom its children wake, takes the processor at once. */
 void run_undisturbed(void);
+/* This process and its children come before all others. */
+void run_first(void);
 void *allocate(size_t len);		/* zeroes */
 void *allocate_shared(size_t len);	/* likewise, shared with children */
 int start(void);			/* fork, and die with the parent; 0 in the child */

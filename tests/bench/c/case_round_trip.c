@@ -57,6 +57,8 @@ void case_round_trip(const struct options *options)
 
 	if (!by->ask)
 		errx(2, "%s is no way to ask", by->name);
+	if (options->first)
+		run_first();
 	if (by->prepare)
 		by->prepare();
 	pid = start_answerer(by);

@@ -39,6 +39,7 @@ static const struct option long_options[] = {
 	{ "seconds", required_argument, NULL, 't' },
 	{ "address", required_argument, NULL, 'a' },
 	{ "undisturbed", no_argument, NULL, 'u' },
+	{ "first", no_argument, NULL, 'f' },
 	{ 0 },
 };
 
@@ -89,6 +90,9 @@ static void take_option(int which, const char *option, struct options *options)
 		break;
 	case 't':
 		options->seconds = take_seconds(optarg);
+		break;
+	case 'f':
+		options->first = true;
 		break;
 	case 'u':
 		run_undisturbed();

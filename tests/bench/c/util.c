@@ -37,6 +37,14 @@ void run_undisturbed(void)
 		err(1, "SCHED_BATCH");
 }
 
+void run_first(void)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		err(1, "SCHED_FIFO");
+}
+
 void *allocate(size_t len)
 {
 	void *memory = calloc(1, len);
