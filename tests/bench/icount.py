@@ -18,7 +18,9 @@ from pathlib import Path
 
 from tests.vm import kernels
 
+from .cases import ONE_CPU, PYTHON
 from .cpio import archive
+from .goals import GOALS
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "c" / "bin"
@@ -63,6 +65,12 @@ ROUNDS = 200
 """How often, if nothing else is said. An interrupt of the clock comes every 4,000,000 instructions."""
 
 
+GOAL_SECONDS, GOAL_LIMIT = 0.1, 300
+"""How long each case of a goal is measured, by the clock that counts, and all may take, by ours."""
+
+Figures = dict[str, float]
+
+
 class BrokenMachineError(Exception):
     """The machine did not do what it should; with what it said last."""
 
@@ -78,6 +86,12 @@ def image(kernel: kernels.Kernel) -> Path:
 def count(kernel: Path, module: Path = MODULE) -> dict[str, int]:
     """Instructions for each message, by case. Raises BrokenMachineError."""
     arguments = [line if "--" in line else f"{line} --rounds {ROUNDS}" for line in CASES.values()]
+    figures = run(kernel, arguments, module)
+    return {title: round(each["p50"]) for title, each in zip(CASES, figures)}
+
+
+def run(kernel: Path, arguments: list[str], module: Path = MODULE, limit: float = LIMIT) -> list[Figures]:
+    """What c/main.c prints with each of these arguments. Raises BrokenMachineError."""
     files = {
         "init": (PROGRAMS / "init").read_bytes(),
         "bench": (PROGRAMS / "bench").read_bytes(),
@@ -87,28 +101,25 @@ def count(kernel: Path, module: Path = MODULE) -> dict[str, int]:
     with tempfile.NamedTemporaryFile() as initramfs:
         initramfs.write(archive(files))
         initramfs.flush()
-        return _results(_run(kernel, Path(initramfs.name)))
+        console = _boot(kernel, Path(initramfs.name), limit)
+    lines = console.splitlines()
+    figures: list[Figures] = [json.loads(line) for line in lines if line.startswith("{")]
+    if "done" not in lines or len(figures) != len(arguments):
+        raise BrokenMachineError("\n".join(lines[-20:]))
+    return figures
 
 
-def _run(kernel: Path, initramfs: Path) -> str:
+def _boot(kernel: Path, initramfs: Path, limit: float) -> str:
     """What the machine says on its console."""
     command = [*QEMU, "-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join(KERNEL_OPTIONS)]
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
         done = subprocess.run(
-            command, stdin=nothing, stdout=pipe, stderr=subprocess.STDOUT, timeout=LIMIT, check=False
+            command, stdin=nothing, stdout=pipe, stderr=subprocess.STDOUT, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise BrokenMachineError(f"not done after {LIMIT} seconds: {error.stdout!r}") from None
+        raise BrokenMachineError(f"not done after {limit:g} seconds: {error.stdout!r}") from None
     return done.stdout.decode(errors="replace").replace("\r", "")
-
-
-def _results(console: str) -> dict[str, int]:
-    lines = console.splitlines()
-    figures = [json.loads(line) for line in lines if line.startswith("{")]
-    if "done" not in lines or len(figures) != len(CASES):
-        raise BrokenMachineError("\n".join(lines[-20:]))
-    return {title: round(each["p50"]) for title, each in zip(CASES, figures)}
 
 
 def exceeded(counts: Mapping[str, int], budget: Mapping[str, int], tolerance: float) -> list[str]:
@@ -122,13 +133,27 @@ def exceeded(counts: Mapping[str, int], budget: Mapping[str, int], tolerance: fl
     return wrong
 
 
+def goals(kernel: Path, module: Path) -> dict[str, dict[str, list[Figures]]]:
+    """What the goals are about, a nanosecond being an instruction. Raises BrokenMachineError."""
+    wanted = {which[:2] for goal in GOALS for which in (goal.of, goal.to)}
+    asked = [(case, name) for case in ONE_CPU for name in case.transports if (case.title, name) in wanted]
+    asked = [(case, name) for case, name in asked if case.title != PYTHON]
+    arguments = [f"{case.program} {name} {case.options} --seconds {GOAL_SECONDS}" for case, name in asked]
+    results: dict[str, dict[str, list[Figures]]] = {}
+    for (case, name), figures in zip(asked, run(kernel, arguments, module, GOAL_LIMIT)):
+        results.setdefault(case.title, {})[name] = [figures]
+    return results
+
+
 def main() -> int:
     """0 if all is within the budget, or the budget was written."""
     parser = argparse.ArgumentParser(prog="tests.bench.icount", description="Count instructions of messages.")
     parser.add_argument("--kernel", default="", help="what to boot; Debian's stock kernel if not given")
     parser.add_argument("--module", type=Path, default=MODULE)
     parser.add_argument("--update", action="store_true", help="make what is counted the new budget")
-    parser.add_argument("--json", type=Path, help="where to leave what is counted")
+    parser.add_argument(
+        "--json", type=Path, help="where to leave what is counted, and the goals by instructions"
+    )
     options = parser.parse_args()
     kernel = kernels.find(options.kernel)
     counts = count(image(kernel), options.module)
@@ -137,7 +162,8 @@ def main() -> int:
         was = budget["instructions"].get(title)
         print(f"{instructions:9,}  {title}" + (f" ({instructions / was - 1:+.1%})" if was else ""))
     if options.json:
-        options.json.write_text(json.dumps({"instructions": counts}))
+        by_goals = goals(image(kernel), options.module)
+        options.json.write_text(json.dumps({"instructions": counts, "by_instructions": by_goals}, indent=1))
     if options.update:
         budget.update(kernel=kernel.release, instructions=counts)
         BUDGET.write_text(json.dumps(budget, indent=1) + "\n")

@@ -33,7 +33,7 @@ def main() -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     write(content, options.docs)
-    print(tables.goals(content["results"]))
+    print(tables.goals(content["results"], content["by_instructions"]))
     return 0
 
 
@@ -52,7 +52,7 @@ def write(content: dict[str, Any], docs: Path) -> None:
     """Write all tables and the plot."""
     results = content["results"]
     made = {
-        "goals.inc": tables.goals(results),
+        "goals.inc": tables.goals(results, content["by_instructions"]),
         "rates.inc": tables.rates(results),
         "fans.inc": tables.fans(results),
         "senders.inc": tables.senders(results),

@@ -57,11 +57,11 @@ def test_goals_are_about_what_is_measured() -> None:
 
 
 def test_the_table_of_goals() -> None:
-    rows = tables.goals(RESULTS).split("   * - ")[2:]
+    rows = tables.goals(RESULTS, {}).split("   * - ")[2:]
     cells = [[cell.strip() for cell in row.split("     - ")] for row in rows]
-    assert cells[0][1:] == ["≤ 0.75", "0.80", "**no**"]
-    assert cells[1][1:] == ["≥ 1.2", "2.00", "yes"]
-    assert cells[2][1:] == ["≥ 4", "\\-", "\\-"]
+    assert cells[0][1:] == ["≤ 0.75", "0.80", "**no**", "\\-"]
+    assert cells[1][1:] == ["≥ 1.2", "2.00", "yes", "\\-"]
+    assert cells[2][1:] == ["≥ 4", "\\-", "\\-", "\\-"]
 
 
 def test_a_limit_that_is_just_reached() -> None:

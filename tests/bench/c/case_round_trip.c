@@ -4,11 +4,13 @@
  * others flood the bus.
  */
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
 
 #define WARM_UP		100
+#define PAUSE		500000	/* ns */
 #define MOST		1048576
 
 static __u64 took[MOST];
@@ -31,7 +33,21 @@ static int start_answerer(const struct transport *by)
 		by->answer();
 }
 
-static size_t ask_for(const struct transport *by, double seconds)
+/* Wait for a time that has not come yet, and return it. */
+static __u64 wait_for_next(void)
+{
+	__u64 due = now() + PAUSE;
+	const struct timespec when = { due / 1000000000, due % 1000000000 };
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL);
+	return due;
+}
+
+/*
+ * With @pause_between others have the processor in between, even if they come last;
+ * and how long it takes until they give it back counts too.
+ */
+static size_t ask_for(const struct transport *by, double seconds, bool pause_between)
 {
 	__u64 until, began, ended;
 	size_t count = 0;
@@ -41,7 +57,7 @@ static size_t ask_for(const struct transport *by, double seconds)
 	count = 0;
 	until = now() + seconds * 1e9;
 	do {
-		began = now();
+		began = pause_between ? wait_for_next() : now();
 		by->ask();
 		ended = now();
 		took[count++] = ended - began;
@@ -63,7 +79,7 @@ void case_round_trip(const struct options *options)
 		by->prepare();
 	pid = start_answerer(by);
 	by->open_asker();
-	count = ask_for(by, options->seconds);
+	count = ask_for(by, options->seconds, options->first);
 	stop(pid);
 	printf("{\"messages\": %zu, \"p50\": %llu, \"p99\": %llu, \"p999\": %llu}\n", count,
 	       (unsigned long long)quantile(took, count, 0.5),
