@@ -41,16 +41,14 @@ def main() -> int:
     if not cases:
         print(f"bench: no case has {options.only!r} in its title", file=sys.stderr)
         return 2
-    began = time.monotonic()
     content: dict[str, object] = {"kernel": os.uname().release, "cpus": os.cpu_count()}
     if os.cpu_count() == 1 and not options.only:
         content["scale"] = scale()
     if any(set(case.transports) & set(BROKERS) for case in cases) and not options.no_brokers:
         with tempfile.TemporaryDirectory() as directory, daemons.running(Path(directory)) as addresses:
-            results, failed = _measure_all(cases, addresses, options, began)
+            failed = _measure_all(cases, addresses, options, content)
     else:
-        results, failed = _measure_all(cases, {}, options, began)
-    options.output.write_text(json.dumps({**content, "results": results}, indent=1))
+        failed = _measure_all(cases, {}, options, content)
     return 1 if failed else 0
 
 
@@ -67,9 +65,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure_all(
-    cases: list[Case], addresses: Mapping[str, str], options: argparse.Namespace, began: float
-) -> tuple[Results, int]:
-    """What was measured, and how often something could not be."""
+    cases: list[Case],
+    addresses: Mapping[str, str],
+    options: argparse.Namespace,
+    content: Mapping[str, object],
+) -> int:
+    """How often something could not be measured. What was is written as it comes, beside `content`."""
+    began = time.monotonic()
     left_out = BROKERS if options.no_brokers else ()
     results: Results = {
         case.title: {name: [] for name in case.transports if name not in left_out} for case in cases
@@ -83,8 +85,9 @@ def _measure_all(
                 measured = _measure(case, transport, addresses)
                 failed += measured is None
                 figures += [measured] if measured else []
+            options.output.write_text(json.dumps({**content, "results": results}, indent=1))
             _tell(case, results[case.title], f"{repetition + 1}/{options.repetitions}")
-    return results, failed
+    return failed
 
 
 def _command(case: Case, transport: str, addresses: Mapping[str, str]) -> list[str]:

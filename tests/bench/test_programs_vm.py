@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.bench.cases import BROKERS, MACHINES, PYTHON, Case
+from tests.kernel.conftest import nothing_left
+
+__all__ = ["nothing_left"]
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
 CASES = [case for cases in MACHINES.values() for case in cases if case.title != PYTHON]
@@ -18,7 +21,7 @@ SECONDS = "0.02"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
-def test_a_case(case: Case, nothing_left: None) -> None:
+def test_a_case(case: Case) -> None:
     for transport in case.transports:
         if transport not in BROKERS:
             figures = _run(PROGRAMS / "bench", case.program, transport, *case.options.split())
@@ -27,7 +30,7 @@ def test_a_case(case: Case, nothing_left: None) -> None:
 
 
 @pytest.mark.parametrize("transport", ["kbus", "seqpacket"])
-def test_from_python(transport: str, nothing_left: None) -> None:
+def test_from_python(transport: str) -> None:
     assert _run(sys.executable, "-m", "tests.bench.stream", transport)["messages"] > 0
 
 
@@ -39,7 +42,7 @@ def _run(*command: object) -> dict[str, float]:
     return figures
 
 
-def test_scale(nothing_left: None) -> None:
+def test_scale() -> None:
     done = subprocess.run([PROGRAMS / "scale", "100", "1000"], stdout=subprocess.PIPE, timeout=60, check=True)
     figures = json.loads(done.stdout)
     assert (figures["ksocks"], figures["bindings"]) == (100, 1000)
