@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kbus import Ksock
 from tests.bench.cases import BROKERS, MACHINES, PYTHON, Case
 from tests.kernel.conftest import nothing_left
 
@@ -18,6 +20,16 @@ __all__ = ["nothing_left"]
 PROGRAMS = Path(__file__).parent / "c" / "bin"
 CASES = [case for cases in MACHINES.values() for case in cases if case.title != PYTHON]
 SECONDS = "0.02"
+
+
+@pytest.fixture(autouse=True)
+def messages_as_long_as_before(nothing_left: None) -> Iterator[None]:
+    """The programs let messages be as long as possible."""
+    with Ksock() as ksock:
+        before = ksock.max_message_size()
+    yield
+    with Ksock() as ksock:
+        ksock.set_max_message_size(before)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
