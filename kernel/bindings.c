@@ -186,12 +186,7 @@ static u32 kbus_route_words(u32 len)
 	return DIV_ROUND_UP(len, sizeof(u32));
 }
 
-/**
- * kbus_route_is_for() - does a route lead where a message goes
- * @route: the route
- * @name: the message's name with its padding, which has been checked
- * @len: its length
- */
+/* Does the route lead where a message goes whose name, its padding checked, is this? */
 bool kbus_route_is_for(const struct kbus_route *route, const char *name, u32 len)
 {
 	const u32 *words = (const u32 *)name;

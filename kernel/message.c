@@ -23,7 +23,6 @@
 /* What is longer is copied faster by copy_to_user(), which takes a while to begin. */
 #define KBUS_MSG_FEW_BYTES	512
 
-
 static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_from) +
 	      KBUS_MAX_NAME_LEN <= KBUS_MSG_HEAD_MAX);
 static_assert(sizeof(struct kbus_message_header) == 40);

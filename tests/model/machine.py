@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
         receive_max: int,
         odd: bool,
     ) -> None:
-        """Send several messages, of which some are Requests and the last may be wrong, and receive several."""
+        """Send several messages, some of them Requests, the last perhaps wrong, and receive several."""
         slot = slot if odd else self.pick(slot, lambda ksock: ksock.mode == "rw")
         ksock = self.ksocks[slot % len(self.ksocks)]
         requests = [replace(m, flags=m.flags | (abi.BIT_WANT_A_REPLY if ask else 0)) for m, ask in batch]

@@ -51,8 +51,8 @@ class Pair:
 
     def compare(self) -> None:
         """Whatever can be asked without changing anything is the same."""
-        counts, expected_counts = self.real.counts(), self.model.counts()
-        assert counts == expected_counts, f"KSock {self.model.id} has {counts}; the model says {expected_counts}"
+        counts, said = self.real.counts(), self.model.counts()
+        assert counts == said, f"KSock {self.model.id} has {counts}; the model says {said}"
         polled, expected = self.real.poll(), self.model.poll()
         if self.model.waits and polled & select.POLLOUT:
             expected |= select.POLLOUT  # a hint that came too early
