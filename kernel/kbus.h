@@ -18,6 +18,7 @@
  *	            kbus_ksock.wq	(the wait queue's own lock)
  *	kbus_ksock.in_lock		the message being read
  *	    kbus_queue.lock
+ *	kbus_spares.lock		(nothing is taken inside, but it is inside others)
  *
  * kbus_dev.lock makes the order of messages: an id is given, and all the copies
  * are queued, while it is held. Only its holder adds to a queue, so that room
