@@ -192,7 +192,7 @@ bool kbus_route_is_for(const struct kbus_route *route, const char *name, u32 len
 	const u32 *words = (const u32 *)name;
 	u32 i;
 
-	if (len != route->len)
+	if (!len || len != route->len)
 		return false;
 	for (i = 0; i < kbus_route_words(len); i++) {
 		if (words[i] != route->name[i])

@@ -9,6 +9,12 @@
 #define COPIES	8	/* at most */
 #define ROOM	(1 << 16)
 
+/*
+ * Memory that others change under the call may have as many messages as fit there,
+ * and one more may have been kept.
+ */
+#define IDS	((64 << 10) / sizeof(struct kbus_message_header) + 1)
+
 /* Which of the four pieces of memory is of the kind that the operation says */
 enum { PLACE_SEND, PLACE_IDS, PLACE_RECEIVE, PLACE_ARGUMENT };
 
@@ -58,8 +64,8 @@ long op_transfer(struct task *task, const uint32_t *arg)
 	const uint32_t how = arg[5], memory = how >> HOW_MEMORY_SHIFT & HOW_MEMORY_MASK;
 	const uint32_t pick = how >> HOW_PIECE_SHIFT, odd = pick % 4;
 	struct slot *slot = task_slot(task, arg[0]);
-	struct kbus_msg_id ids[COPIES] = { 0 };
 	static _Thread_local unsigned char room[ROOM];
+	static _Thread_local struct kbus_msg_id ids[IDS];
 	struct kbus_transfer t = {
 		.ids = (uintptr_t)ids,
 		.receive = (uintptr_t)room,
@@ -77,7 +83,7 @@ long op_transfer(struct task *task, const uint32_t *arg)
 	if (odd == PLACE_SEND)
 		t.send = (uintptr_t)memory_place(&task->memory, memory, task->buffer, t.send_len);
 	else if (odd == PLACE_IDS)
-		t.ids = (uintptr_t)memory_place(&task->memory, memory, ids, sizeof(ids));
+		t.ids = (uintptr_t)memory_place(&task->memory, memory, ids, COPIES * sizeof(*ids));
 	else if (odd == PLACE_RECEIVE)
 		t.receive = (uintptr_t)memory_place(&task->memory, memory, room, t.receive_len);
 
@@ -94,7 +100,7 @@ long op_transfer(struct task *task, const uint32_t *arg)
 
 	if (odd != PLACE_RECEIVE && odd != PLACE_ARGUMENT)
 		look_at(slot, room, &t);
-	for (i = 0; i < t.sent && i < COPIES && odd > PLACE_IDS; i++)
+	for (i = 0; i < t.sent && odd > PLACE_IDS; i++)
 		remember(slot->sent, &slot->sent_count, &ids[i], slot->id);
 	return t.error ? -(long)t.error : 0;
 }

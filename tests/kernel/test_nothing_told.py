@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock, Request, reply_to
-from tests.kernel import raw
+from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, device_stats, fill, ksock_stats, names, refused, take
 from tests.kernel.module import parameter
@@ -190,6 +190,11 @@ def test_an_ioctl_stores_its_answer_and_no_more(ksock: OpenKsock, edge: raw.Edge
         "MAXMSGSIZE": (bytes(4), struct.pack("=I", 1 << 20)),
         "LOSTMSGS": (NOISE * 8, bytes(8)),
         "REPORTLOST": (ask, off),
+        # One message is queued, there is no room to receive it, and nothing to send.
+        "TRANSFER": (
+            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 9, 0, 0, 9, 9, 0, 9, 9, 9, 9, 5),
+            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 0, 0, 0, 0, 0, 0, 0, 0, 1, len(message), 5),
+        ),
         "PEERINFO": (mine + NOISE * 12, mine + struct.pack("=3I", os.getpid(), 0, 0)),
     }[which]
     assert len(given) == len(expected) == raw.IOCTLS[which] >> 16 & 0x3FFF

@@ -111,6 +111,28 @@ def test_a_request_and_its_answer_are_a_call_each(ksock: OpenKsock) -> None:
     assert [raw.parse(packet).data for packet in answers[0].packets] == [b"yes."]
 
 
+@pytest.mark.axiom("answer")
+def test_whenever_a_message_comes_it_ends_the_wait(ksock: OpenKsock) -> None:
+    """Between the look into the queue and the sleep, too: a call without an end always brings something."""
+    asker, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    rounds = 1000
+
+    def answer() -> None:
+        (packet,) = transfer.receive(replier, deadline=NEVER).packets
+        for _ in range(rounds):
+            request = raw.parse(packet)
+            reply = raw.message(b"$.A", to=request.from_, in_reply_to=request.id)
+            (packet,) = Transfer(reply, deadline=NEVER).call(replier).packets
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    for _ in range(rounds):
+        assert Transfer(REQUEST, deadline=NEVER).call(asker).received == 1
+    transfer.send(asker, REQUEST)
+    thread.join()
+
+
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
