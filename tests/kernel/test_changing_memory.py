@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import mmap
 import os
 import re
 import signal
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -26,6 +28,17 @@ from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, ksock_stats, take, wait_until
 
 ROUNDS = 500
+PATIENCE = 30
+"""Seconds for the other process to be run at the same time, where the host has other work."""
+
+
+def rounds(seen: Collection[object]) -> Iterator[None]:
+    """So many times, and as many more as it takes to see two different things."""
+    deadline = time.monotonic() + PATIENCE
+    for count in itertools.count():
+        if count >= ROUNDS and (len(seen) > 1 or time.monotonic() > deadline):
+            return
+        yield
 
 
 class SharedMemory:
@@ -96,7 +109,7 @@ def test_messages(ksock: OpenKsock, memory: SharedMemory, what: str) -> None:
     replier.bind("$.*", replier=True)
     seen: set[bytes] = set()
     with memory.changing(first, second):
-        for _ in range(ROUNDS):
+        for _ in rounds(seen):
             error = outcome(sender, memory, len(first))
             received = raw.receive(everybody)
             assert bool(received) == (error == 0)
@@ -129,7 +142,7 @@ def test_bind_requests(ksock: OpenKsock, memory: SharedMemory, mode: str) -> Non
     second = struct.pack("=IIQ", 1, 5, name) + b"$.C%%"
     outcomes: set[object] = set()
     with memory.changing(first, second):
-        for _ in range(ROUNDS):
+        for _ in rounds(outcomes):
             try:
                 raw.ioctl_at(one, "BIND", memory.address)
             except OSError as error:
@@ -157,7 +170,7 @@ def test_queries(ksock: OpenKsock, memory: SharedMemory, which: str) -> None:
     first, second = (struct.pack("=IQ", size, name) + text for size, text in ((3, b"$.A.B"), (5, b"$.B..")))
     outcomes: set[int] = set()
     with memory.changing(bytes(4) + first, bytes(4) + second):
-        for _ in range(ROUNDS):
+        for _ in rounds(outcomes):
             try:
                 outcomes.add(raw.ioctl_at(one, which, memory.address))
             except OSError as error:
