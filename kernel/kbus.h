@@ -229,7 +229,6 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 
 /* ---- spares.c: memory that the next messages will want ---- */
 
-void kbus_spares_init(void);
 void kbus_spares_get(void);
 void kbus_spares_put(void);
 struct kbus_msg *kbus_spare_msg(void);

@@ -38,8 +38,11 @@ static_assert(sizeof(struct kbus_bind_event) == 12);
 
 static struct kmem_cache *kbus_msg_cache;
 
+/* To be called by KUnit's tests too, which some kernels run before the module's init. */
 int kbus_msg_cache_init(void)
 {
+	if (kbus_msg_cache)
+		return 0;
 	kbus_msg_cache = kmem_cache_create_usercopy("kbus_msg",
 						    sizeof(struct kbus_msg) + KBUS_MSG_SMALL,
 						    0, SLAB_ACCOUNT, sizeof(struct kbus_msg),

@@ -135,7 +135,6 @@ static int __init kbus_init(void)
 	if (!kbus_max_user_bytes)
 		kbus_max_user_bytes = (totalram_pages() / 8) << PAGE_SHIFT;
 
-	kbus_spares_init();
 	err = kbus_msg_cache_init();
 	if (err)
 		return err;

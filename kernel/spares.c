@@ -26,16 +26,10 @@ struct kbus_spares {
 	struct page *pages[64];
 };
 
-static DEFINE_PER_CPU(struct kbus_spares, kbus_spares);
+static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
+	.lock = __SPIN_LOCK_UNLOCKED(kbus_spares.lock),
+};
 static atomic_t kbus_spares_users = ATOMIC_INIT(0);
-
-void kbus_spares_init(void)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		spin_lock_init(&per_cpu_ptr(&kbus_spares, cpu)->lock);
-}
 
 /* The memory of a small message, or NULL */
 struct kbus_msg *kbus_spare_msg(void)

@@ -58,7 +58,8 @@ static int kbus_bindings_test_init(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	/* A module's tests run before its init, which would set this. */
+	/* A module's tests run before its init, which would do this. */
+	KUNIT_ASSERT_EQ(test, kbus_msg_cache_init(), 0);
 	t->max_user_bytes = kbus_max_user_bytes;
 	kbus_max_user_bytes = ULONG_MAX;
 	mutex_init(&t->dev.bind_lock);
