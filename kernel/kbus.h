@@ -231,6 +231,7 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 
 void kbus_spares_get(void);
 void kbus_spares_put(void);
+void kbus_spares_drop_all(void);
 struct kbus_msg *kbus_spare_msg(void);
 bool kbus_spare_msg_keep(struct kbus_msg *msg);
 struct page *kbus_spare_page(void);

@@ -52,6 +52,8 @@ int kbus_msg_cache_init(void)
 
 void kbus_msg_cache_exit(void)
 {
+	/* KUnit's tests leave some, without a KSock. */
+	kbus_spares_drop_all();
 	kmem_cache_destroy(kbus_msg_cache);
 }
 

@@ -29,6 +29,7 @@ struct kbus_spares {
 static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
 	.lock = __SPIN_LOCK_UNLOCKED(kbus_spares.lock),
 };
+
 static atomic_t kbus_spares_users = ATOMIC_INIT(0);
 
 /* The memory of a small message, or NULL */
@@ -85,7 +86,7 @@ bool kbus_spare_page_keep(struct page *page)
 	return keep;
 }
 
-static void kbus_spares_drop(struct kbus_spares *spares)
+static void kbus_spares_drop_of(struct kbus_spares *spares)
 {
 	struct kbus_msg *msg;
 	struct page *page;
@@ -106,6 +107,14 @@ static void kbus_spares_drop(struct kbus_spares *spares)
 	} while (msg || page);
 }
 
+void kbus_spares_drop_all(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		kbus_spares_drop_of(per_cpu_ptr(&kbus_spares, cpu));
+}
+
 /* There is one more KSock. */
 void kbus_spares_get(void)
 {
@@ -115,10 +124,6 @@ void kbus_spares_get(void)
 /* There is one less; with the last one the spares go. */
 void kbus_spares_put(void)
 {
-	int cpu;
-
-	if (!atomic_dec_and_test(&kbus_spares_users))
-		return;
-	for_each_possible_cpu(cpu)
-		kbus_spares_drop(per_cpu_ptr(&kbus_spares, cpu));
+	if (atomic_dec_and_test(&kbus_spares_users))
+		kbus_spares_drop_all();
 }
