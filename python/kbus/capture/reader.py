@@ -107,7 +107,7 @@ class Reader:
         self.damage: list[Damage] = []
         self.statistics: list[Statistics] = []
         self.sections: list[Section] = []
-        self._records = self._read(MaybeGzip(file))
+        self._blocks = self._read(MaybeGzip(file))
 
     def __enter__(self) -> Reader:
         return self
@@ -128,9 +128,16 @@ class Reader:
         return self
 
     def __next__(self) -> Record:
-        return next(self._records)
+        for _, record in self._blocks:
+            if record:
+                return record
+        raise StopIteration
 
-    def _read(self, file: MaybeGzip) -> Iterator[Record]:
+    def blocks(self) -> Iterator[tuple[Block, Optional[Record]]]:
+        """Yield all blocks that are undamaged, with the record of each that has a message."""
+        return self._blocks
+
+    def _read(self, file: MaybeGzip) -> Iterator[tuple[Block, Optional[Record]]]:
         for found in read_blocks(file):
             if isinstance(found, Damage):
                 self._damaged(found)
@@ -140,8 +147,7 @@ class Reader:
             except ValueError as error:
                 self._damaged(Damage(found.offset, len(found.raw), str(error)))
                 continue
-            if record:
-                yield record
+            yield found, record
 
     def _damaged(self, damage: Damage) -> None:
         if self.strict:
