@@ -144,7 +144,7 @@ class Inbox:
         self._aside += exchange.take_received()
 
     def take_bytes(self, room: int) -> tuple[list[bytes], int]:
-        """Return the messages that are to be read, as bytes, and how many this KSock has lost; do not wait."""
+        """Return the messages that are queued, as bytes, and how many this KSock has lost."""
         self._current = _AT_END
         if self._aside:
             aside = [message.to_bytes() for message in self._aside]

@@ -146,9 +146,12 @@ _FLAGS_AT = 28
 
 def length_at(buffer: Union[bytes, memoryview], begin: int) -> int:
     """Return the length in bytes of the message that begins at ``begin``. Nothing is checked."""
+    flags: int
+    name_len: int
+    data_len: int
     flags, name_len, data_len = _FLAGS_AND_LENGTHS.unpack_from(buffer, begin + _FLAGS_AT)
     extension = _EXTENSION_SIZE if flags & _EXTENDED else 0
-    return _MIN_LENGTH + extension + ((name_len + 3) & ~3) + 4 * int(data_len)
+    return _MIN_LENGTH + extension + ((name_len + 3) & ~3) + 4 * data_len
 
 
 def name_of(message: bytes) -> str:

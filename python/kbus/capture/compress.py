@@ -19,7 +19,7 @@ _NICE = 19
 
 
 class Compressor:
-    """A thread that replaces files by ``FILE.gz``, one after the other, when the processor has nothing else to do.
+    """A thread that replaces files by ``FILE.gz``, one after the other, when the processor is idle.
 
     A file that can't be compressed stays as it is, and ``say`` is told why.
     """

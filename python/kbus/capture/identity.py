@@ -26,7 +26,7 @@ def boot_id() -> Optional[str]:
 
 
 def load_id() -> Optional[int]:
-    """Return a number that differs from one load of the module to the next of a boot; None if it is not loaded.
+    """Return a number that no other load of the module in this boot has; None if it is not loaded.
 
     It is the inode of the module's directory in sysfs, where no inode is used twice.
     """
@@ -39,7 +39,7 @@ def load_id() -> Optional[int]:
 def file_prefix(device: str, buses: list[int]) -> str:
     """Return how the names of the machine's captures of these devices begin: ``DEVICE-BUS-``.
 
-    What is no letter, digit, dot or underscore in DEVICE becomes an underscore. BUS is the numbers, with ``+``
-    between them.
+    What is no letter, digit, dot, minus or underscore in DEVICE becomes an underscore. BUS is the numbers,
+    with ``+`` between them.
     """
     return f"{re.sub('[^A-Za-z0-9._-]', '_', device)}-{'+'.join(map(str, buses))}-"

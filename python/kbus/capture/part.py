@@ -11,14 +11,14 @@ PART = ".part"
 
 
 class PartFile:
-    """A new file ``path``, which is called ``path.part`` until it is sealed.
+    """A new file ``path``, which is called ``path.part``, or has another such suffix, until it is sealed.
 
     Raises FileExistsError if there is one of either name, and OSError if it can't be made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, suffix: str = PART) -> None:
         self.path = path
-        self._part = path.with_name(path.name + PART)
+        self._part = path.with_name(path.name + suffix)
         if path.exists():
             raise FileExistsError(f"{path} is there already")
         self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)

@@ -22,8 +22,8 @@ class Due(NamedTuple):
 def timed(records: Iterable[Record]) -> Iterator[Due]:
     """Yield the records with the time from the first of them, which never goes back.
 
-    Within a boot of a machine that is CLOCK_MONOTONIC's, so that a clock that was set does not matter; from one
-    boot to the next it is CLOCK_REALTIME's.
+    Within a boot of a machine that is CLOCK_MONOTONIC's, so that a clock that was set does not matter; from
+    one boot to the next it is CLOCK_REALTIME's.
     """
     seconds = 0.0
     before: Optional[Record] = None
@@ -49,10 +49,10 @@ def _boot(record: Record) -> tuple[object, object]:
 class Casting:
     """What is sent for a recorded message.
 
-    Without ``requests``, everything is announced: Requests and replies too, so that who listens hears them and
-    nobody answers. With it, Requests are sent as such, to whoever is the replier now, and recorded replies are
-    left out. What KBUS itself made can't be sent. ``names`` maps beginnings of names, in whole words, to others;
-    the longest that fits is taken.
+    Without ``requests``, everything is announced: Requests and replies too, so that who listens hears them
+    and nobody answers. With it, Requests are sent as such, to whoever is the replier now, and recorded
+    replies are left out. What KBUS itself made can't be sent. ``names`` maps beginnings of names, in whole
+    words, to others; the longest that fits is taken.
     """
 
     def __init__(self, requests: bool = False, names: Optional[Mapping[str, str]] = None) -> None:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from . import pcapng
 from .blocks import Damage
 from .part import PartFile
-from .reader import Reader, Record, Section
+from .reader import CaptureError, Reader, Record, Section
+
+#: FILE.part may be what is recovered.
+_SUFFIX = ".recovering"
 
 
 class Recovered(NamedTuple):
@@ -52,13 +55,16 @@ class _Section:
 def recover(source: Path, target: Path) -> Recovered:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
 
-    A section that has no statistics gets them: the messages that are there, and how many were lost between the
-    first and the last of them. Raises OSError, for instance FileExistsError.
+    A section that has no statistics gets them: the messages that are there, and how many were lost between
+    the first and the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
+    of it is a capture.
     """
-    file = PartFile(target)
+    file = PartFile(target, _SUFFIX)
     try:
         with Reader(source, strict=False) as reader:
             count = _copy(reader, file)
+            if not reader.sections:
+                raise CaptureError(f"{source}: {reader.damage[0].reason if reader.damage else 'it is empty'}")
         file.seal(sync=True)
     except BaseException:
         file.discard()

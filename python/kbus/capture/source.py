@@ -15,8 +15,8 @@ _LONGEST_QUEUE = 0xFFFFFFFF
 class Source:
     """A KSock that observes: no sender waits for it, and none fails because of it.
 
-    ``names`` are what it is bound to; a message that several of them match comes once. ``lost`` counts what it
-    has missed, in all the times that it was open.
+    ``names`` are what it is bound to; a message that several of them match comes once. ``lost`` counts what
+    it has missed, in all the times that it was open.
 
     """
 
@@ -29,7 +29,7 @@ class Source:
         self._ksock: Optional[Ksock] = None
 
     def open(self) -> None:
-        """Begin to listen. Raises OSError, whose ``filename`` is the device that can't be opened, or the name."""
+        """Begin to listen. Raises OSError, whose ``filename`` is the device, or the name, that is why."""
         ksock = Ksock(self.bus, "r")
         try:
             ksock.set_max_messages(self._queue)

@@ -25,12 +25,12 @@ class Name:
 class Summary:
     """Counts, span, names, losses and health of one capture.
 
-    ``bytes`` are those of the messages, headers included. ``first_ns`` and ``last_ns`` are the earliest and the
-    latest time (CLOCK_REALTIME), ``seconds`` how long it took by CLOCK_MONOTONIC, which nobody sets. ``lost`` is
-    what the recorder's KSocks had lost at the end, as the statistics or else the last messages say.
-    ``missing`` is how many sequence numbers are left out between the first and the last: what the recorder had,
-    and the file has not. ``steps_back`` counts where the clock was set back. ``is_sealed`` tells whether the
-    last section has its statistics.
+    ``bytes`` are those of the messages, headers included. ``first_ns`` and ``last_ns`` are the earliest and
+    the latest time (CLOCK_REALTIME), ``seconds`` how long it took by CLOCK_MONOTONIC, which nobody sets.
+    ``lost`` is what the recorder's KSocks had lost at the end, as the statistics or else the last messages
+    say. ``missing`` is how many sequence numbers are left out between the first and the last: what the
+    recorder had, and the file has not. ``steps_back`` counts where the clock was set back. ``is_sealed``
+    tells whether the last section has its statistics.
     """
 
     path: Path

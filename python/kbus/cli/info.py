@@ -23,8 +23,8 @@ def add(subparsers: options.Subparsers) -> None:
     parser = subparsers.add_parser(
         "info",
         help="show what is in captures",
-        description="Show counts, times, names, losses and the health of captures. The exit status is 1 if one"
-        " of them is damaged.",
+        description="Show counts, times, names, losses and the health of captures. The exit status is 1 if"
+        " one of them is damaged.",
     )
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"

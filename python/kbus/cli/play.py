@@ -30,8 +30,8 @@ def add(subparsers: options.Subparsers) -> None:
         "play",
         help="send recorded messages again",
         description="Send the messages of captures again, at the times at which they were recorded, each to"
-        " the device of the same number. What KBUS itself had sent is left out. Several captures are played one"
-        " after the other. The exit status is 1 if a message could not be sent.",
+        " the device of the same number. What KBUS itself had sent is left out. Several captures are played"
+        " one after the other. The exit status is 1 if a message could not be sent.",
     )
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"

@@ -25,7 +25,8 @@ from .notify import notify
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
     " The recorder observes: it holds up no sender. SIGHUP seals the file and closes the devices for some"
-    " seconds, so that the module can be unloaded; SIGUSR1 writes a snapshot, or seals the file and begins a new one."
+    " seconds, so that the module can be unloaded; SIGUSR1 writes a snapshot, or seals the file and"
+    " begins a new one."
 )
 #: Seconds for which SIGHUP lets go of the module
 _LEAVE = 10.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..capture import CaptureError
 from ..capture.compress import GZIP
 from ..capture.files import SUFFIX
 from ..capture.part import PART
@@ -54,6 +55,8 @@ def _recover(path: Path, target: Path) -> None:
         done = recover(path, target)
     except FileExistsError as error:
         raise Failure(f"{target} is there already, and is not replaced") from error
+    except CaptureError as error:
+        raise Failure(f"there is nothing to recover in {error}") from error
     except OSError as error:
         raise Failure(f"can't recover {path}: {error.strerror}") from error
     for damage in done.damage:
