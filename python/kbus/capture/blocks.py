@@ -165,7 +165,8 @@ def _skip_to_block(source: _Input, order: Optional[str]) -> None:
 
 def _has_frame(block: Block) -> bool:
     try:
-        frame.decode(packet_of(block)[2], block.order)
+        packet = packet_of(block)[2]
+        frame.decode(packet, frame.order_of(packet))
     except ValueError:
         return False
     return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a packet of a capture holds: a header of 32 bytes, and then the KBUS message exactly as read.
 
-The header, in the byte order of the section:
+The header, in the byte order of the machine that recorded it:
 
 ====== ==== ===============================================================
 offset type
@@ -13,6 +13,9 @@ offset type
 16     u64  CLOCK_MONOTONIC when the message was read, ns
 24     u64  messages that this KSock had lost by then
 ====== ==== ===============================================================
+
+That is the byte order of the section, unless a tool has written the section anew on a machine of the
+other one: editcap and mergecap do, and leave packets as they are. So it is the version that tells it.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ START = {order: struct.Struct(order + "HHI") for order in (LITTLE, BIG)}
 FACTS = {order: struct.Struct(order + "3Q") for order in (LITTLE, BIG)}
 LENGTH = START[NATIVE].size + FACTS[NATIVE].size
 
+_VERSION_BYTES = {order: struct.pack(order + "H", VERSION) for order in (LITTLE, BIG)}
 _EXTENSION_WORDS = 2 * abi.ORIG_FROM.size // 4
 _HEADER_WORDS = abi.MESSAGE_HEADER.size // 4
 
@@ -53,6 +57,16 @@ def encode(order: str, frame: Frame, message: bytes) -> bytes:
     return START[order].pack(VERSION, LENGTH, zlib.crc32(rest)) + rest
 
 
+def order_of(packet: bytes) -> str:
+    """Return the byte order of a packet. Raises ValueError if it is of another version than this."""
+    for order in (LITTLE, BIG):
+        if packet[:2] == _VERSION_BYTES[order]:
+            return order
+    raise ValueError(
+        f"a packet that begins with {packet[:2].hex() or 'nothing'}, and not with version {VERSION}"
+    )
+
+
 def decode(packet: bytes, order: str) -> tuple[Frame, bytes]:
     """Return the frame, and the message in the order in which it was recorded.
 
@@ -62,7 +76,7 @@ def decode(packet: bytes, order: str) -> tuple[Frame, bytes]:
         raise ValueError(f"a packet of {len(packet)} bytes, and the header alone has {LENGTH}")
     version, length, crc = START[order].unpack_from(packet)
     if version != VERSION:
-        raise ValueError(f"a packet of layout {version}, and only {VERSION} is known")
+        raise ValueError(f"a packet of version {version}, and only {VERSION} is known")
     if not LENGTH <= length <= len(packet):
         raise ValueError(
             f"a packet of {len(packet)} bytes whose header says that it has {length} bytes itself"

@@ -219,8 +219,9 @@ def _record(block: Block, section: Section) -> Record:
     interface = _interface_of(section, index)
     if interface.linktype != pcapng.LINKTYPE_KBUS:
         raise ValueError(f"a packet of link type {interface.linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
-    said, recorded = frame.decode(packet, block.order)
-    message = frame.native(recorded, block.order)
+    order = frame.order_of(packet)
+    said, recorded = frame.decode(packet, order)
+    message = frame.native(recorded, order)
     wire.check(message)
     facts = Facts(*said, interface.bus, block.offset, section)
     return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)
