@@ -259,7 +259,7 @@ class Ksock(Settings):
             raise ValueError(f"at_most is {at_most}, which is less than 1")
         return self._inbox.take_many(timeout, at_most or 0)
 
-    def receive_bytes(self, room: int = 1 << 18) -> tuple[list[bytes], int]:
+    def receive_bytes(self, room: int = 1 << 16) -> tuple[list[bytes], int]:
         """Return the messages that are queued, as bytes, and how many this KSock has missed so far.
 
         This is one system call, and does not wait. It need not be all: they fit into ``room`` bytes, unless

@@ -16,14 +16,18 @@ class Source:
     """A KSock that observes: no sender waits for it, and none fails because of it.
 
     ``names`` are what it is bound to; a message that several of them match comes once. ``lost`` counts what
-    it has missed, in all the times that it was open.
+    it has missed, in all the times that it was open. ``queue`` is the length of its queue, the longest if
+    None; ``room`` how many bytes of messages it takes at once, at most.
 
     """
 
-    def __init__(self, bus: int, names: Sequence[str], queue: Optional[int] = None) -> None:
+    def __init__(
+        self, bus: int, names: Sequence[str], queue: Optional[int] = None, room: int = 1 << 16
+    ) -> None:
         self.bus = bus
         self.names = list(names)
         self._queue = queue or _LONGEST_QUEUE
+        self._room = room
         self._lost_before = 0
         self.lost = 0
         self._ksock: Optional[Ksock] = None
@@ -58,7 +62,7 @@ class Source:
 
     def receive(self) -> list[bytes]:
         """Return the messages that are queued, or those of them that fit into one system call."""
-        messages, lost = self.ksock.receive_bytes()
+        messages, lost = self.ksock.receive_bytes(self._room)
         self.lost = self._lost_before + lost
         return messages
 

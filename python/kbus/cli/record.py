@@ -31,6 +31,8 @@ _DESCRIPTION = (
 #: Seconds for which SIGHUP lets go of the module
 _LEAVE = 10.0
 _DEFAULT_SIZE = 64 << 20
+#: Bytes of messages that are taken at once
+_ROOM = 1 << 16
 
 
 def add(subparsers: options.Subparsers) -> None:
@@ -131,7 +133,9 @@ def run(args: argparse.Namespace) -> None:
             "bindings": names,
         }
 
-    sources = [Source(bus, _with_trigger(names, args.on), args.queue) for bus in buses]
+    # What comes at once goes to the same file, or to the same piece of the ring.
+    room = min(_ROOM, (args.snapshot or size) // 4)
+    sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
         ring = Ring(args.snapshot) if args.snapshot else None
