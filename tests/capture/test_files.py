@@ -66,6 +66,7 @@ def test_rotation_by_size(tmp_path: Path) -> None:
     one = files(Policy(tmp_path, rotate_size=5000))
     for first in range(1, 201, 10):
         one.append(blocks(first, 10), [10], [first // 100])
+        one.tick()
     one.finish()
     found = sorted(tmp_path.iterdir())
     assert [match[1] for path in found if (match := NAME.fullmatch(path.name))] == [
@@ -117,6 +118,7 @@ def test_keep_deletes_the_oldest_and_says_so(tmp_path: Path) -> None:
     one = files(Policy(tmp_path, rotate_size=5000, keep=20_000), said)
     for first in range(1, 1001, 10):
         one.append(blocks(first, 10), [10], [0])
+        one.tick()
         own = [path.stat().st_size for path in tmp_path.glob("lathe-0-*")]
         assert sum(own) <= 20_000 + 2500
     one.finish()
@@ -131,6 +133,7 @@ def test_compressed_files_are_the_same(tmp_path: Path) -> None:
     one = files(Policy(tmp_path, rotate_size=20_000, compress=True))
     for first in range(1, 1001, 10):
         one.append(blocks(first, 10), [10], [0])
+        one.tick()
     one.finish()
     found = sorted(tmp_path.iterdir())
     assert all(path.name.endswith(".pcapng.gz") for path in found)

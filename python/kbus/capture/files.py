@@ -36,8 +36,10 @@ class Policy:
     sync: str = "seal"
 
     def sync_seconds(self) -> Optional[float]:
-        """Return how often the disk must have it all, or None."""
-        return None if self.sync in ("never", "seal", "always") else float(self.sync)
+        """Return how often the disk must have it all, 0.0 for whenever something is written, or None."""
+        if self.sync in ("never", "seal"):
+            return None
+        return 0.0 if self.sync == "always" else float(self.sync)
 
 
 class Files:
@@ -68,6 +70,7 @@ class Files:
         self._lost = [0] * len(buses)
         self._began = 0.0
         self._synced = 0.0
+        self._is_synced = True
         self._number = 0
         self.sealed = 0
         self.last: Optional[Path] = None
@@ -107,21 +110,20 @@ class Files:
         self.written += len(data)
         self._received = [before + more for before, more in zip(self._received, received)]
         self._lost = list(lost)
-        if self._policy.sync == "always":
-            self._file.sync()
-        if self._policy.rotate_size is not None and self._file.size >= self._policy.rotate_size:
-            self.seal()
+        self._is_synced = False
 
     def tick(self) -> None:
-        """Do what it is time for."""
+        """Do what it is time for: have the disk keep it, seal the file. To be called after ``append``."""
         now, every = time.monotonic(), self._policy.sync_seconds()
         if self._file is None:
             return
-        if every is not None and now >= self._synced + every:
+        if every is not None and not self._is_synced and now >= self._synced + every:
             self._file.sync()
-            self._synced = now
-        age = self._policy.rotate_time
-        if age is not None and now >= self._began + age and any(self._received):
+            self._synced, self._is_synced = now, True
+        size, age = self._policy.rotate_size, self._policy.rotate_time
+        is_long = size is not None and self._file.size >= size
+        is_old = age is not None and now >= self._began + age
+        if any(self._received) and (is_long or is_old):
             self.seal()
 
     def seal(self) -> None:

@@ -225,9 +225,11 @@ class Recorder:
         self.drain()
         for source in self.sources:
             source.close()
-        left = sum(self._received) if not self.flush() else 0
-        self._try(self._files.finish)
-        return left
+        try:
+            self._files.finish()
+        except OSError as error:
+            self._say(f"can't finish the last file: {error.strerror}")
+        return sum(self._received)
 
 
 def _wait(wake: HasFileno, ksocks: Sequence[HasFileno], seconds: float) -> set[int]:

@@ -118,6 +118,7 @@ class _Player:
         self.seen = 0
         self._rate: float = args.rate
         self._start: float = args.start
+        self._requests: bool = args.requests
         self._buses = {int(begin): int(other) for begin, other in args.maps if begin.isdigit()}
         self._casting = Casting(
             args.requests, {begin: other for begin, other in args.maps if not begin.isdigit()}
@@ -161,9 +162,10 @@ class _Player:
             self._sent += 1
         except OSError as error:
             self._failed[error.errno or 0] += 1
-        # Answers to requests must not fill the queue.
-        for _ in ksock:
-            pass
+        if self._requests:
+            # Answers must not fill the queue.
+            for _ in ksock:
+                pass
 
     def _ksock(self, bus: int) -> Ksock:
         if bus not in self._ksocks:
