@@ -145,8 +145,9 @@ bench: module
 		$(bench_vm) --cpus $$cpus --results $(bench_results)/$$cpus -c 'exec python3 -m tests.bench.run' || status=1
 	done
 	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --json $(bench_results)/instructions.json || status=1
+	"$$python" -m tests.bench.profile --kernel '$(KERNEL)' --json $(bench_results)/profiles.json || status=1
 	"$$python" -m tests.bench.report $(bench_results)/1/bench.json $(bench_results)/2/bench.json \
-		$(bench_results)/instructions.json
+		$(bench_results)/instructions.json $(bench_results)/profiles.json
 	exit $$status
 
 bench-budget: module

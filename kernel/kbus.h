@@ -147,7 +147,7 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @payer: who is charged for a message that has not been delivered, or NULL
  * @charged: bytes charged to @payer
  * @pages: the bytes from @head_len on
- * @nr_pages: length of @pages, of which the last may still be NULL
+ * @nr_pages: length of @pages, of which the last ones may still be NULL
  * @item: for its first copy, so that most messages are one object
  * @item_is_used: @item is planned or queued; kbus_dev.lock
  * @head_len: bytes in @head: all, or as many as hold the longest header and name
@@ -234,8 +234,8 @@ void kbus_spares_put(void);
 void kbus_spares_drop_all(void);
 struct kbus_msg *kbus_spare_msg(void);
 bool kbus_spare_msg_keep(struct kbus_msg *msg);
-struct page *kbus_spare_page(void);
-bool kbus_spare_page_keep(struct page *page);
+unsigned int kbus_spare_pages(struct page **pages, unsigned int count);
+unsigned int kbus_spare_pages_keep(struct page **pages, unsigned int count);
 
 /* ---- queue.c: what one KSock has to read ---- */
 
@@ -250,7 +250,7 @@ struct kbus_queue {
 	/* Protects all of it; items are only added with kbus_dev.lock held too */
 	spinlock_t lock;
 	struct list_head items;		/* in the order of reading */
-	u32 count;
+	u32 count;			/* READ_ONCE() without the lock */
 	u32 set_aside;			/* slots for answers to come */
 	u32 limit;			/* on count + set_aside */
 	size_t bytes;

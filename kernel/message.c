@@ -100,6 +100,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 		kbus_msg_free(msg);
 		return NULL;
 	}
+	kbus_spare_pages(msg->pages, msg->nr_pages);
 	return msg;
 }
 
@@ -134,7 +135,7 @@ static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 
 	if (msg->pages[i])
 		return 0;
-	msg->pages[i] = kbus_spare_page() ?: alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
+	msg->pages[i] = alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
 	return msg->pages[i] ? 0 : -ENOMEM;
 }
 
@@ -447,21 +448,26 @@ void kbus_msg_uncharge(struct kbus_msg *msg)
 	msg->payer = NULL;
 }
 
-void kbus_msg_put(struct kbus_msg *msg)
+static void kbus_msg_free_pages(struct kbus_msg *msg)
 {
-	unsigned int i;
+	unsigned int i, count = msg->nr_pages;
 
-	if (!msg || !refcount_dec_and_test(&msg->refs))
-		return;
-	kbus_msg_uncharge(msg);
-	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++) {
-		if (kbus_spare_page_keep(msg->pages[i]))
-			continue;
+	while (count && !msg->pages[count - 1])
+		count--;
+	for (i = kbus_spare_pages_keep(msg->pages, count); i < count; i++) {
 		__free_page(msg->pages[i]);
 		cond_resched();
 	}
+	kvfree(msg->pages);
+}
+
+void kbus_msg_put(struct kbus_msg *msg)
+{
+	if (!msg || !refcount_dec_and_test(&msg->refs))
+		return;
+	kbus_msg_uncharge(msg);
 	if (msg->pages)
-		kvfree(msg->pages);
+		kbus_msg_free_pages(msg);
 	if (!kbus_msg_is_small(msg->head_len) || !kbus_spare_msg_keep(msg))
 		kbus_msg_free(msg);
 }

@@ -217,7 +217,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 		if (item->binding)
 			list_add_tail(&item->by_binding, &item->binding->items);
 		bytes += item->msg->len;
-		q->count++;
+		WRITE_ONCE(q->count, q->count + 1);
 	}
 	if (urgent)
 		list_splice_init(items, &q->items);
@@ -276,7 +276,7 @@ void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 	list_del_init(&item->node);
 	list_del_init(&item->by_binding);
 	item->binding = NULL;
-	q->count--;
+	WRITE_ONCE(q->count, q->count - 1);
 	q->bytes -= item->msg->len;
 	kbus_user_uncharge(ks->user, item->msg->len);
 	if (item->request)

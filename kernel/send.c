@@ -14,12 +14,13 @@
 void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
 		    struct kbus_pool *pool, enum kbus_when_full when_full)
 {
-	memset(s, 0, sizeof(*s));
-	s->dev = dev;
-	s->msg = msg;
-	s->pool = pool;
-	s->when_full = when_full;
-	INIT_LIST_HEAD(&s->plan);
+	*s = (struct kbus_send) {
+		.dev = dev,
+		.msg = msg,
+		.pool = pool,
+		.plan = LIST_HEAD_INIT(s->plan),
+		.when_full = when_full,
+	};
 }
 
 static struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
@@ -446,7 +447,7 @@ static int kbus_send_out(struct kbus_ksock *ks, bool more, ktime_t until,
 	u64 serial = ks->out_serial;
 	bool by_route = false;
 	struct kbus_pool pool;
-	struct kbus_send s;
+	struct kbus_send s __uninitialized;
 	int err;
 
 	lockdep_assert_held(&ks->out_lock);

@@ -14,8 +14,8 @@
 #include "kbus.h"
 
 /* KASAN is to see whoever uses what he has freed. */
-#define KBUS_SPARE_MSGS		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
-#define KBUS_SPARE_PAGES	(IS_ENABLED(CONFIG_KASAN) ? 0 : 64)
+#define KBUS_SPARE_MSGS		(IS_ENABLED(CONFIG_KASAN) ? 0U : 32U)
+#define KBUS_SPARE_PAGES	(IS_ENABLED(CONFIG_KASAN) ? 0U : 64U)
 
 /* Of one processor; the lock is that of whoever was there when he looked for one. */
 struct kbus_spares {
@@ -59,31 +59,30 @@ bool kbus_spare_msg_keep(struct kbus_msg *msg)
 	return keep;
 }
 
-/* A page, or NULL */
-struct page *kbus_spare_page(void)
+/* Up to @count pages. Return how many. */
+unsigned int kbus_spare_pages(struct page **pages, unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
-	struct page *page = NULL;
 
 	spin_lock(&spares->lock);
-	if (spares->nr_pages)
-		page = spares->pages[--spares->nr_pages];
+	count = min(count, spares->nr_pages);
+	spares->nr_pages -= count;
+	memcpy(pages, spares->pages + spares->nr_pages, count * sizeof(*pages));
 	spin_unlock(&spares->lock);
-	return page;
+	return count;
 }
 
-/* Keep a page, unless there are enough. */
-bool kbus_spare_page_keep(struct page *page)
+/* Keep the first ones of these pages, until there are enough. Return how many. */
+unsigned int kbus_spare_pages_keep(struct page **pages, unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
-	bool keep;
 
 	spin_lock(&spares->lock);
-	keep = spares->nr_pages < KBUS_SPARE_PAGES;
-	if (keep)
-		spares->pages[spares->nr_pages++] = page;
+	count = min(count, KBUS_SPARE_PAGES - spares->nr_pages);
+	memcpy(spares->pages + spares->nr_pages, pages, count * sizeof(*pages));
+	spares->nr_pages += count;
 	spin_unlock(&spares->lock);
-	return keep;
+	return count;
 }
 
 static void kbus_spares_drop_of(struct kbus_spares *spares)

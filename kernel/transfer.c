@@ -126,7 +126,8 @@ static int kbus_transfer_send_kept(struct kbus_ksock *ks, struct kbus_transfer *
 static int kbus_transfer_send_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 				    ktime_t until)
 {
-	struct kbus_transfer_out out;
+	/* To clear what is about to be filled would cost as much as all the rest. */
+	struct kbus_transfer_out out __uninitialized;
 	unsigned int sent = 0;
 	int wrong, err;
 
@@ -242,13 +243,20 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 	return done < count && popped == done ? -EFAULT : popped;
 }
 
+static bool kbus_transfer_has_mail(struct kbus_ksock *ks)
+{
+	return READ_ONCE(ks->q.count);
+}
+
 /* Receive whatever is queued, fits and is wanted. */
 static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 {
-	struct kbus_transfer_copy copies[KBUS_TRANSFER_BATCH];
+	struct kbus_transfer_copy copies[KBUS_TRANSFER_BATCH] __uninitialized;
 	unsigned int count;
 	int done;
 
+	if (!kbus_transfer_has_mail(ks))
+		return 0;
 	do {
 		count = kbus_transfer_peek(&ks->q, t, copies);
 		if (!count)
@@ -282,16 +290,6 @@ static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
 		kbus_ksock_made_room(ks);
 }
 
-static bool kbus_transfer_has_mail(struct kbus_ksock *ks)
-{
-	bool has;
-
-	spin_lock(&ks->q.lock);
-	has = ks->q.count;
-	spin_unlock(&ks->q.lock);
-	return has;
-}
-
 /* Receive, and unless the next message does not fit, wait until there is one. */
 static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_transfer *t,
 					 ktime_t until)
@@ -302,9 +300,11 @@ static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_tran
 		err = kbus_transfer_receive(ks, t);
 		if (err || t->received || t->error || !until)
 			return err;
-		kbus_transfer_settle(ks, t);
-		if (t->next_len > t->receive_len)
-			return 0;
+		if (kbus_transfer_has_mail(ks) || READ_ONCE(ks->q.lost_unreported)) {
+			kbus_transfer_settle(ks, t);
+			if (t->next_len > t->receive_len)
+				return 0;
+		}
 		err = kbus_wait_until(ks, kbus_transfer_has_mail, until);
 		if (err)
 			return err;

@@ -86,32 +86,49 @@ def image(kernel: kernels.Kernel) -> Path:
 def count(kernel: Path, module: Path = MODULE) -> dict[str, int]:
     """Instructions for each message, by case. Raises BrokenMachineError."""
     arguments = [line if "--" in line else f"{line} --rounds {ROUNDS}" for line in CASES.values()]
-    figures = run(kernel, arguments, module)
+    figures = figures_of(run(kernel, arguments, module), len(arguments))
     return {title: round(each["p50"]) for title, each in zip(CASES, figures)}
 
 
-def run(kernel: Path, arguments: list[str], module: Path = MODULE, limit: float = LIMIT) -> list[Figures]:
-    """What c/main.c prints with each of these arguments. Raises BrokenMachineError."""
+def figures_of(lines: list[str], count: int) -> list[Figures]:
+    """What c/main.c printed, so many times. Raises BrokenMachineError if it did not."""
+    figures: list[Figures] = [json.loads(line) for line in lines if line.startswith("{")]
+    if "done" not in lines or len(figures) != count:
+        raise BrokenMachineError("\n".join(lines[-20:]))
+    return figures
+
+
+def run(
+    kernel: Path,
+    arguments: list[str],
+    module: Path = MODULE,
+    limit: float = LIMIT,
+    *,
+    plugin: str = "",
+    symbols: bool = False,
+) -> list[str]:
+    """What the machine says, in which c/main.c runs with each of these arguments.
+
+    `plugin` is one of QEMU's, with its arguments. With `symbols` the kernel's come first. Raises
+    BrokenMachineError if the machine does not end.
+    """
     files = {
         "init": (PROGRAMS / "init").read_bytes(),
         "bench": (PROGRAMS / "bench").read_bytes(),
         "kbus.ko": module.read_bytes(),
         "cases": "\n".join(arguments).encode() + b"\n",
+        **({"symbols": b""} if symbols else {}),
     }
+    options = ["-plugin", plugin] if plugin else []
     with tempfile.NamedTemporaryFile() as initramfs:
         initramfs.write(archive(files))
         initramfs.flush()
-        console = _boot(kernel, Path(initramfs.name), limit)
-    lines = console.splitlines()
-    figures: list[Figures] = [json.loads(line) for line in lines if line.startswith("{")]
-    if "done" not in lines or len(figures) != len(arguments):
-        raise BrokenMachineError("\n".join(lines[-20:]))
-    return figures
+        return _boot(kernel, [*options, "-initrd", initramfs.name], limit).splitlines()
 
 
-def _boot(kernel: Path, initramfs: Path, limit: float) -> str:
+def _boot(kernel: Path, options: list[str], limit: float) -> str:
     """What the machine says on its console."""
-    command = [*QEMU, "-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join(KERNEL_OPTIONS)]
+    command = [*QEMU, "-kernel", str(kernel), "-append", " ".join(KERNEL_OPTIONS), *options]
     nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
         done = subprocess.run(
@@ -140,7 +157,8 @@ def goals(kernel: Path, module: Path) -> dict[str, dict[str, list[Figures]]]:
     asked = [(case, name) for case, name in asked if case.title != PYTHON]
     arguments = [f"{case.program} {name} {case.options} --seconds {GOAL_SECONDS}" for case, name in asked]
     results: dict[str, dict[str, list[Figures]]] = {}
-    for (case, name), figures in zip(asked, run(kernel, arguments, module, GOAL_LIMIT)):
+    lines = run(kernel, arguments, module, GOAL_LIMIT)
+    for (case, name), figures in zip(asked, figures_of(lines, len(arguments))):
         results.setdefault(case.title, {})[name] = [figures]
     return results
 

@@ -63,6 +63,7 @@ def write(content: dict[str, Any], docs: Path) -> None:
         "recording.inc": tables.recording(results),
         "scale.inc": tables.scale(content["scale"]),
         "instructions.inc": tables.instructions(content["instructions"]),
+        "profiles.inc": tables.profiles(content["profiles"]),
         "ratios.svg": plot.svg(results),
     }
     for name, text in made.items():

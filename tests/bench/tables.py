@@ -169,6 +169,14 @@ def scale(figures: Mapping[str, float]) -> str:
     return table(("", "microseconds", "memory"), rows, (60, 20, 20))
 
 
+def profiles(by_case: Mapping[str, Mapping[str, float]]) -> str:
+    """Where the instructions of a message go."""
+    titles = list(next(iter(by_case.values())))
+    rows = [(title, *(f"{groups[title]:,.0f}" for groups in by_case.values())) for title in titles]
+    rows.append(("all", *(f"{sum(groups.values()):,.0f}" for groups in by_case.values())))
+    return table(("instructions", *by_case), rows, (22, *(13 for _ in by_case)))
+
+
 def instructions(counts: Mapping[str, int]) -> str:
     """How many instructions each message takes."""
     return table(("", "instructions"), [(title, f"{count:,}") for title, count in counts.items()], (75, 25))
