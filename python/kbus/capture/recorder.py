@@ -75,10 +75,10 @@ class Recorder:
 
     @property
     def state(self) -> str:
-        """``recording``, ``disk full`` or ``waiting for the module``."""
+        """``recording``, ``no room`` or ``waiting for the module``."""
         if self._left_until is not None:
             return "waiting for the module"
-        return "recording" if self._full_since is None else "disk full"
+        return "recording" if self._full_since is None else "no room"
 
     def open(self) -> None:
         """Begin to listen, and begin a file, unless there is a ring. Raises OSError."""
@@ -145,8 +145,11 @@ class Recorder:
         lost = [source.lost for source in self.sources]
         if not self._try(lambda: output.append(b"".join(self._pieces), self._received, lost)):
             return False
-        self._pieces, self._length, self._received = [], 0, [0] * len(self.sources)
+        self._forget()
         return True
+
+    def _forget(self) -> None:
+        self._pieces, self._length, self._received = [], 0, [0] * len(self.sources)
 
     def _try(self, do: Callable[[], object]) -> bool:
         """Do what writes to the disk; if that fails, say so, and wait until it does not."""
@@ -190,7 +193,10 @@ class Recorder:
         self._leave(seconds)
 
     def _leave(self, seconds: float) -> None:
-        self.flush()
+        if not self.flush():
+            # In the next file they would be of another load of the module.
+            self._say(f"the last {sum(self._received)} messages are dropped: there is no room for them")
+            self._forget()
         self._try(self._files.seal)
         for source in self.sources:
             source.close()

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
         raise Failure.usage("--on needs --snapshot: everything is recorded anyway")
     size = args.rotate_size or (min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE)
     if args.keep and args.keep < 2 * size:
-        raise Failure.usage("--keep must be twice --rotate-size at least")
+        raise Failure.usage(f"--keep is {args.keep}: it must be twice --rotate-size, {2 * size}, at least")
     buses = sorted(set(args.devices or [0]))
     names = args.names or ["$.*"]
     policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
@@ -167,6 +167,7 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     while not signals.came:
         others = signals.take_others()
         if signal.SIGUSR1 in others:
+            recorder.drain()
             recorder.snapshot()
         if signal.SIGHUP in others:
             recorder.leave(_LEAVE)
