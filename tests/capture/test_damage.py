@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ def test_a_file_of_something_else_is_all_damage() -> None:
     assert read(data, strict=False) == ([], [(0, len(data), "not a pcapng file")])
     with pytest.raises(CaptureError, match="capture: at byte 0: not a pcapng file"):
         read(data)
+
+
+def test_much_that_is_no_capture_is_passed_over_quickly() -> None:
+    """64 MiB with words like the kind of a packet, and then like that of a section, in some seconds."""
+    rubbish = (b"\x06\0\0\0" * 8 + bytes(8160)) * 4096 + (b"\n\r\r\n" + bytes(8188)) * 4096
+    began = time.process_time()
+    records, damage = read(DATA[pcapng.LITTLE] + rubbish + DATA[pcapng.BIG], strict=False)
+    assert time.process_time() - began < 10
+    assert [each.message for each in records] == 2 * MESSAGES
+    assert [(each.offset, each.length) for each in damage] == [(len(DATA[pcapng.LITTLE]), len(rubbish))]
 
 
 def test_an_empty_file_has_no_messages() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple, Optional, Union
@@ -79,6 +80,13 @@ class _Input:
     def left(self) -> int:
         return len(self.data) - self.at
 
+    def find(self, words: re.Pattern[bytes]) -> Optional[int]:
+        """Return how far ahead one of these is, at a multiple of 4 from here; None if it is not in memory."""
+        match = words.search(self.data, self.at)
+        while match and (match.start() - self.at) % 4:
+            match = words.search(self.data, match.start() + 1)
+        return match.start() - self.at if match else None
+
     def skip(self, count: int) -> None:
         self.at += count
         self.offset += count
@@ -152,14 +160,20 @@ def _is_sane(source: _Input, order: str, kind: int, length: int) -> bool:
 
 def _skip_to_block(source: _Input, order: Optional[str]) -> None:
     """Go on to the next block that can be trusted, or to the end. Blocks begin at multiples of 4."""
-    source.skip(4 if source.have(4) else source.left())
+    # Without a section there are no packets.
+    wanted = (SECTION_HEADER, ENHANCED_PACKET) if order else (SECTION_HEADER,)
+    words = re.compile(b"|".join(re.escape(U32[order or NATIVE].pack(kind)) for kind in wanted))
+    source.skip(min(4, source.left()))
     while source.have(OVERHEAD):
-        kind = U32[order or NATIVE].unpack_from(source.data, source.at)[0]
-        if kind == SECTION_HEADER or (order and kind == ENHANCED_PACKET):
-            found = _block_here(source, order)
-            if isinstance(found, Block) and (kind == SECTION_HEADER or _has_frame(found)):
-                return
-        source.skip(4)
+        place = source.find(words)
+        if place is None:
+            source.skip(source.left() & ~3)
+            continue
+        source.skip(place)
+        found = _block_here(source, order)
+        if isinstance(found, Block) and (found.kind == SECTION_HEADER or _has_frame(found)):
+            return
+        source.skip(min(4, source.left()))
     source.skip(source.left())
 
 

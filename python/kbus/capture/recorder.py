@@ -18,8 +18,6 @@ from .ring import Ring
 from .source import Source
 from .writer import packets
 
-#: So many bytes are written at once when many messages come
-_FLUSH_SIZE = 1 << 16
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
 _RETRY = 1.0
 
@@ -34,9 +32,9 @@ class HasFileno(Protocol):
 class Recorder:
     """Records what comes to ``sources``, an interface each.
 
-    Messages stay in memory for ``flush`` seconds at most, and are then given to ``files``, or to ``ring`` if
-    there is one. If a message's name matches ``trigger``, the ring is written out. ``say`` is told what the
-    user should know.
+    Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given to
+    ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written out.
+    ``say`` is told what the user should know.
 
     A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
     counted there. It goes on when there is room.
@@ -49,6 +47,7 @@ class Recorder:
         say: Callable[[str], None],
         *,
         flush: float = 0.2,
+        flush_size: int = 1 << 16,
         ring: Optional[Ring] = None,
         trigger: Optional[str] = None,
     ) -> None:
@@ -58,7 +57,7 @@ class Recorder:
         self._flush_seconds = flush
         self._ring = ring
         self._trigger = trigger
-        self._flush_size = min(_FLUSH_SIZE, ring.size // 16) if ring else _FLUSH_SIZE
+        self._flush_size = flush_size
         self._pieces: list[bytes] = []
         self._length = 0
         self._received = [0] * len(self.sources)
@@ -114,6 +113,9 @@ class Recorder:
                 return
         if self._length and time.monotonic() >= self._flush_at:
             self.flush()
+        self._tick()
+
+    def _tick(self) -> None:
         if self._full_since is None:
             self._try(self._files.tick)
 
@@ -224,6 +226,7 @@ class Recorder:
                 left = source.ksock.num_messages()
                 while left > 0 and (taken := self._take(index)):
                     left -= taken
+                    self._tick()
         self.flush()
 
     def close(self) -> int:

@@ -133,13 +133,15 @@ def run(args: argparse.Namespace) -> None:
             "bindings": names,
         }
 
-    # What comes at once goes to the same file, or to the same piece of the ring.
-    room = min(_ROOM, (args.snapshot or size) // 4)
+    # What comes at once goes to the same file, or is forgotten at once by the ring.
+    room = min(_ROOM, (args.snapshot or size) // 64 + 1)
     sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
         ring = Ring(args.snapshot) if args.snapshot else None
-        recorder = Recorder(sources, files, _tell, flush=args.flush, ring=ring, trigger=args.on)
+        recorder = Recorder(
+            sources, files, _tell, flush=args.flush, flush_size=room, ring=ring, trigger=args.on
+        )
         _open(recorder, args.output)
         _record(recorder, files, signals)
 
