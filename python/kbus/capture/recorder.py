@@ -32,9 +32,9 @@ class HasFileno(Protocol):
 class Recorder:
     """Records what comes to ``sources``, an interface each.
 
-    Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given to
-    ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written out.
-    ``say`` is told what the user should know.
+    Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given
+    to ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written
+    out. ``say`` is told what the user should know.
 
     A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
     counted there. It goes on when there is room.

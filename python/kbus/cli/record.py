@@ -143,11 +143,21 @@ def run(args: argparse.Namespace) -> None:
             sources, files, _tell, flush=args.flush, flush_size=room, ring=ring, trigger=args.on
         )
         _open(recorder, args.output)
+        _come_last()
         _record(recorder, files, signals)
 
 
 def _with_trigger(names: list[str], trigger: Optional[str]) -> list[str]:
     return [*names, trigger] if trigger else names
+
+
+def _come_last() -> None:
+    """Take the processor from nobody who sends: what has come is read when he has done, and more at once.
+
+    Whoever started this may have chosen another way to schedule it; then that stays.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _open(recorder: Recorder, directory: Path) -> None:
