@@ -21,7 +21,7 @@ from kbus.capture.part import PartFile
 from kbus.capture.ring import Ring
 from kbus.capture.writer import packets
 
-from .captures import INFO, START, numbered, read
+from .captures import INFO, START, capture, numbered, read
 
 NAME = re.compile(r"lathe-0-\d{8}T\d{6}Z-(\d{4})\.pcapng")
 
@@ -139,6 +139,17 @@ def test_compressed_files_are_the_same(tmp_path: Path) -> None:
     assert all(path.name.endswith(".pcapng.gz") for path in found)
     assert all_sequences(found) == list(range(1, 1001))
     assert all(b"lathe" in gzip.decompress(path.read_bytes())[:200] for path in found)
+
+
+def test_what_a_crash_has_left_uncompressed_is_compressed(tmp_path: Path) -> None:
+    left = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
+    left.write_bytes(capture(numbered(5)))
+    half = left.with_name(left.name + ".gz.part")
+    half.write_bytes(b"half of it")
+    files(Policy(tmp_path, compress=True)).finish()
+    (zipped,) = tmp_path.iterdir()
+    assert zipped.name == left.name + ".gz"
+    assert sequences(zipped) == [1, 2, 3, 4, 5]
 
 
 def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> None:

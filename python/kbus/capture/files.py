@@ -63,7 +63,7 @@ class Files:
         self._buses = buses
         self._info = info
         self._say = say
-        self._compressor = Compressor(say) if policy.compress else None
+        self._compressor = self._begin_compressing() if policy.compress else None
         self._file: Optional[PartFile] = None
         self._received = [0] * len(buses)
         self._lost_before = [0] * len(buses)
@@ -75,6 +75,13 @@ class Files:
         self.sealed = 0
         self.last: Optional[Path] = None
         self.written = 0
+
+    def _begin_compressing(self) -> Compressor:
+        compressor = Compressor(self._say)
+        # A crash may have come before an earlier recorder had done it.
+        for path in sorted(self._policy.directory.glob(f"{self._prefix}*{SUFFIX}")):
+            compressor.add(path)
+        return compressor
 
     def begin(self) -> None:
         """Begin a new file, unless one is being written."""

@@ -58,6 +58,8 @@ class Recorder:
         self._ring = ring
         self._trigger = trigger
         self._flush_size = flush_size
+        self._poll: Optional[select.poll] = None
+        self._indexes: dict[int, int] = {}
         self._pieces: list[bytes] = []
         self._length = 0
         self._received = [0] * len(self.sources)
@@ -88,27 +90,32 @@ class Recorder:
             if self._ring is None:
                 self._files.begin()
             stack.pop_all()
+        self._poll = None
+        self._indexes = {source.ksock.fileno(): index for index, source in enumerate(self.sources)}
 
     def step(self, wake: HasFileno, seconds: float) -> None:
         """Record what there is, or comes within so many seconds, or until ``wake`` can be read."""
         if self._left_until is not None:
-            _wait(wake, [], min(seconds, _RETRY / 10))
+            _poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
             self._come_back()
         elif self._full_since is not None:
-            _wait(wake, [], min(seconds, _RETRY))
+            _poll_for(wake).poll(1000 * min(seconds, _RETRY))
             self._try_again()
         else:
+            if self._poll is None:
+                self._poll = _poll_for(wake, *(source.ksock for source in self.sources))
             due = self._flush_at - time.monotonic() if self._length else _RETRY
-            ready = _wait(wake, [source.ksock for source in self.sources], min(seconds, due))
-            self._take_from(ready)
+            self._take_from(self._poll.poll(1000 * max(0.0, min(seconds, due))))
 
-    def _take_from(self, ready: set[int]) -> None:
-        for index, source in enumerate(self.sources):
+    def _take_from(self, ready: list[tuple[int, int]]) -> None:
+        for descriptor, _ in ready:
+            index = self._indexes.get(descriptor)
+            if index is None:
+                continue
             try:
-                if source.ksock.fileno() in ready:
-                    self._take(index)
+                self._take(index)
             except OSError as error:
-                self._say(f"can't read kbus{source.bus}: {error.strerror}")
+                self._say(f"can't read kbus{self.sources[index].bus}: {error.strerror}")
                 self._leave(0)
                 return
         if self._length and time.monotonic() >= self._flush_at:
@@ -241,9 +248,9 @@ class Recorder:
         return sum(self._received)
 
 
-def _wait(wake: HasFileno, ksocks: Sequence[HasFileno], seconds: float) -> set[int]:
-    """Return the descriptors that can be read, having waited for one of them for so many seconds."""
+def _poll_for(*files: HasFileno) -> select.poll:
+    """Return what waits until one of them can be read."""
     poll = select.poll()
-    for each in (wake, *ksocks):
-        poll.register(each, select.POLLIN)
-    return set(dict(poll.poll(1000 * max(0.0, seconds))))
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return poll

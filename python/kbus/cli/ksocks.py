@@ -100,6 +100,8 @@ class EndSignals:
 
     def take_others(self) -> set[int]:
         """Which of the others have come since this was called before."""
+        if not self._others_came:
+            return set()
         with contextlib.suppress(BlockingIOError):
             while not self.came and os.read(self._reader, 100):
                 pass
