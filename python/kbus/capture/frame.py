@@ -51,12 +51,6 @@ class Frame(NamedTuple):
     lost: int
 
 
-def encode(order: str, frame: Frame, message: bytes) -> bytes:
-    """Return the packet: the header, and the message, whose byte order is that of ``order`` already."""
-    rest = FACTS[order].pack(*frame) + message
-    return START[order].pack(VERSION, LENGTH, zlib.crc32(rest)) + rest
-
-
 def order_of(packet: bytes) -> str:
     """Return the byte order of a packet. Raises ValueError if it is of another version than this."""
     for order in (LITTLE, BIG):
