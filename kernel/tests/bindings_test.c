@@ -159,6 +159,16 @@ static struct kbus_binding *kbus_test_find(struct kbus_ksock *ks, const char *pa
 	return NULL;
 }
 
+static u32 kbus_test_count_listening(struct kbus_ksock *ks)
+{
+	struct kbus_binding *b;
+	u32 count = 0;
+
+	list_for_each_entry(b, &ks->bindings, by_ksock)
+		count += !b->is_replier;
+	return count;
+}
+
 static void kbus_bindings_test_random(struct kunit *test)
 {
 	struct kbus_bindings_test *t = test->priv;
@@ -182,12 +192,38 @@ static void kbus_bindings_test_random(struct kunit *test)
 			kbus_test_bind(test, ks, pattern, is_replier);
 		else if (b)
 			kbus_test_unbind(b);
+		KUNIT_EXPECT_EQ(test, ks->nr_listening, kbus_test_count_listening(ks));
 		for (i = 0; i < ARRAY_SIZE(kbus_test_names); i++)
 			kbus_test_compare(test, &t->dev, kbus_test_names[i]);
 	}
 	mutex_unlock(&t->dev.lock);
 	mutex_unlock(&t->dev.bind_lock);
 	KUNIT_EXPECT_GT(test, t->dev.nr_bindings, 0);
+}
+
+static void kbus_bindings_test_observers(struct kunit *test)
+{
+	static const char pattern[] = "$.*";
+	struct kbus_bindings_test *t = test->priv;
+	struct kbus_ksock *ks = &t->ks[0];
+	struct kbus_binding *b;
+	int i;
+
+	mutex_lock(&t->dev.bind_lock);
+	mutex_lock(&t->dev.lock);
+	/* What a KSock is, the binding says that it makes when it has none. */
+	for (i = 0; i < 4; i++) {
+		b = kbus_binding_new(ks, pattern, strlen(pattern), false);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
+		b->is_observer = i % 2;
+		KUNIT_ASSERT_EQ(test, kbus_binding_link(b), 0);
+		KUNIT_EXPECT_EQ(test, ks->nr_listening, 1);
+		KUNIT_EXPECT_EQ(test, ks->observes, b->is_observer);
+		kbus_test_unbind(b);
+		KUNIT_EXPECT_EQ(test, ks->nr_listening, 0);
+	}
+	mutex_unlock(&t->dev.lock);
+	mutex_unlock(&t->dev.bind_lock);
 }
 
 static void kbus_bindings_test_longest_name(struct kunit *test)
@@ -217,6 +253,7 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 
 static struct kunit_case kbus_bindings_test_cases[] = {
 	KUNIT_CASE(kbus_bindings_test_random),
+	KUNIT_CASE(kbus_bindings_test_observers),
 	KUNIT_CASE(kbus_bindings_test_longest_name),
 	{}
 };

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
             player.play(_records(paths, args.tolerant), signals)
             if not args.loop:
                 break
-            if player.seen == before:
+            if player.seen == before and not signals.came:
                 raise Failure("there is nothing to play")
     player.tell()
 
