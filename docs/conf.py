@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How Sphinx builds the documentation. ``make docs`` does it, with -W and -n."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -9,11 +8,12 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(DOCS)]
 
+from kbus.version import VERSION  # noqa: E402
+
 project = "KBUS"
 author = "The KBUS founders"
 copyright = author
-_version = re.search(r'^version = "(.+)"$', ROOT.joinpath("python/pyproject.toml").read_text(), re.MULTILINE)
-release = version = _version[1] if _version else ""
+release = version = VERSION
 
 extensions = ["sphinx.ext.autodoc", "generated"]
 exclude_patterns = ["examples"]
@@ -28,9 +28,10 @@ python_use_unqualified_type_names = True
 
 man_pages = [
     ("command", "kbus", "send, read and watch KBUS messages", author, 1),
+    ("capture/index", "kbus-record", "record, look into and replay KBUS traffic", author, 1),
     ("abi/index", "kbus", "message bus in the kernel", author, 4),
 ]
 
 # Types in annotations and docstrings that have no page here: the standard library's, a type variable, and a
 # class of the command, which is no API.
-nitpick_ignore_regex = [("py:class", r"(collections\.abc|pathlib)\..*|kbus\.messages\._M|Clock")]
+nitpick_ignore_regex = [("py:class", r"(collections\.abc|pathlib)\..*|os\.PathLike|kbus\.messages\._M|Clock")]

@@ -403,10 +403,13 @@ int kbus_binding_link(struct kbus_binding *b)
 		dev->wildcards[kbus_name_words(b->name->name, b->name->len) - 1]++;
 	}
 
-	if (b->is_replier)
+	if (b->is_replier) {
 		b->name->replier = b;
-	else
+	} else {
 		list_add(&b->by_name, &b->name->listeners);
+		ks->nr_listening++;
+		WRITE_ONCE(ks->observes, b->is_observer);
+	}
 	b->serial = ++dev->last_binding;
 	list_add(&b->by_ksock, &ks->bindings);
 	ks->nr_bindings++;
@@ -422,10 +425,12 @@ void kbus_binding_unlink(struct kbus_binding *b)
 
 	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
-	if (b->is_replier)
+	if (b->is_replier) {
 		b->name->replier = NULL;
-	else
+	} else {
 		list_del_init(&b->by_name);
+		b->ks->nr_listening--;
+	}
 	if (!b->name->replier && list_empty(&b->name->listeners)) {
 		rhashtable_remove_fast(&dev->names, &b->name->by_hash, kbus_name_params);
 		if (b->name->wildcard)

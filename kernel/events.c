@@ -99,6 +99,10 @@ static int kbus_bind_locked(struct kbus_binding *b, struct kbus_msg *event,
 		name = kbus_name_find(dev, b->name->name, b->name->len);
 		if (b->is_replier && name && name->replier)
 			return -EADDRINUSE;
+		/* All that a KSock listens to it does as an observer, or nothing. */
+		if (!b->is_replier && b->ks->nr_listening &&
+		    b->ks->observes != b->is_observer)
+			return -EINVAL;
 		err = kbus_binding_count(b, name);
 		told = b->is_replier && dev->report_binds;
 		if (!err && told)
@@ -122,12 +126,13 @@ static int kbus_bind_locked(struct kbus_binding *b, struct kbus_msg *event,
  * @ks: who binds
  * @name: a legal name
  * @len: its length
- * @is_replier: R, not L
+ * @kind: KBUS_BIND_*
  *
  * Return: 0, or a negative errno as listed at KBUS_IOC_BIND.
  */
-int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier)
+int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
+	const bool is_replier = kind == KBUS_BIND_REPLIER;
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_msg *event = NULL;
 	struct kbus_binding *b;
@@ -137,6 +142,7 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, bool is_repli
 	b = kbus_binding_new(ks, name, len, is_replier);
 	if (IS_ERR(b))
 		return PTR_ERR(b);
+	b->is_observer = kind == KBUS_BIND_OBSERVER;
 	kbus_pool_init(&pool);
 	if (is_replier) {
 		event = kbus_event_new(true, ks->id, name, len);
@@ -189,12 +195,13 @@ static void kbus_binding_take_unread(struct kbus_binding *b, struct list_head *i
  * @ks: who unbinds
  * @name: a legal name
  * @len: its length
- * @is_replier: R, not L
+ * @kind: KBUS_BIND_*
  *
  * Return: 0, or a negative errno as listed at KBUS_IOC_UNBIND.
  */
-int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier)
+int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
+	const bool is_replier = kind == KBUS_BIND_REPLIER;
 	struct kbus_dev *dev = ks->dev;
 	LIST_HEAD(requests);
 	LIST_HEAD(items);
@@ -208,7 +215,8 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_rep
 	kbus_event_lock(dev);
 	do {
 		b = kbus_binding_find(ks, name, len, is_replier);
-		err = b ? 0 : -EINVAL;
+		err = b && (is_replier || b->is_observer == (kind == KBUS_BIND_OBSERVER)) ?
+			0 : -EINVAL;
 		told = !err && is_replier && dev->report_binds;
 		if (told)
 			err = kbus_event_prepare(&s, dev, b->unbind_event, &pool);

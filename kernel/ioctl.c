@@ -39,20 +39,22 @@ static char *kbus_copy_name(u64 address, u32 len)
 static long kbus_ioctl_bind(struct kbus_ksock *ks, void __user *arg, bool unbind)
 {
 	struct kbus_bind_request req;
+	bool is_replier;
 	char *name;
 	int err;
 
 	if (copy_from_user(&req, arg, sizeof(req)))
 		return -EFAULT;
-	if (req.is_replier > 1)
+	if (req.is_replier > KBUS_BIND_OBSERVER)
 		return -EINVAL;
-	if (!(ks->mode & FMODE_READ) || (req.is_replier && !(ks->mode & FMODE_WRITE)))
+	is_replier = req.is_replier == KBUS_BIND_REPLIER;
+	if (!(ks->mode & FMODE_READ) || (is_replier && !(ks->mode & FMODE_WRITE)))
 		return -EBADF;
 	name = kbus_copy_name(req.name, req.name_len);
 	if (IS_ERR(name))
 		return PTR_ERR(name);
 
-	if (req.is_replier && !strcmp(name, KBUS_NAME_REPLIER_BIND_EVENT))
+	if (is_replier && !strcmp(name, KBUS_NAME_REPLIER_BIND_EVENT))
 		err = -EBADMSG;
 	else if (unbind)
 		err = kbus_unbind(ks, name, req.name_len, req.is_replier);

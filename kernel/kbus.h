@@ -407,6 +407,7 @@ struct kbus_binding {
 	u64 serial;			/* ascends from bind to bind */
 	struct kbus_msg *unbind_event;	/* R: so that a close cannot lack it */
 	bool is_replier;
+	bool is_observer;		/* L: no sender waits for it, or fails */
 	bool is_counted;		/* in kbus_user.bindings */
 };
 
@@ -456,6 +457,7 @@ struct kbus_plan {
 	u32 taken;			/* of them in @items */
 	u32 room;			/* for so many, when the plan was begun */
 	bool has_line;			/* others wait for room there */
+	bool observes;			/* plain copies may be missed, whoever sends */
 	bool has_first;			/* one of the items is the flagged copy or the answer */
 	bool is_answer;
 	bool only_once;
@@ -491,6 +493,8 @@ struct kbus_ksock {
 	/* Under dev->lock: */
 	struct list_head bindings;	/* kbus_binding.by_ksock */
 	u32 nr_bindings;
+	u32 nr_listening;		/* of them, those that are L, which are all */
+	bool observes;			/* kbus_binding.is_observer, or none is; READ_ONCE() */
 	struct list_head requests;	/* kbus_request.by_sender */
 	u32 nr_requests;
 	struct list_head owed;		/* kbus_request.by_replier, oldest first */
@@ -626,8 +630,8 @@ void kbus_requests_orphan(struct kbus_ksock *sender);
 /* ---- events.c: binds and unbinds, and the telling of them ---- */
 
 struct kbus_msg *kbus_event_new(bool is_bind, u32 binder, const char *name, size_t len);
-int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier);
-int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, bool is_replier);
+int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind);
+int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind);
 void kbus_unbind_all(struct kbus_ksock *ks);
 
 /* ---- procfs.c ---- */

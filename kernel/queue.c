@@ -145,6 +145,7 @@ void kbus_queue_init(struct kbus_queue *q)
  */
 u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer)
 {
+	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	size_t limit = READ_ONCE(kbus_max_queue_bytes);
 	size_t used = q->bytes + (after_answer ? len : 0);
 	u32 taken = q->count + q->set_aside;
@@ -155,8 +156,11 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer
 		return 0;
 	copies = min(copies, q->limit - taken);
 
+	/* What an observer has not read must not use up what its user sends with. */
+	if (READ_ONCE(ks->observes))
+		limit = min(limit, READ_ONCE(kbus_max_user_bytes) / 4);
 	limit = used < limit ? limit - used : 0;
-	limit = min(limit, kbus_user_bytes_left(kbus_queue_ksock(q)->user));
+	limit = min(limit, kbus_user_bytes_left(ks->user));
 	/* The usual case, without a division */
 	if ((u64)copies * len <= limit)
 		return copies;

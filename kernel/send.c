@@ -41,6 +41,7 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	plan->has_first = is_answer;
 	plan->is_answer = is_answer;
 	plan->only_once = READ_ONCE(ks->q.only_once);
+	plan->observes = ks->observes;
 	spin_lock(&ks->q.lock);
 	plan->room = kbus_queue_room(&ks->q, U32_MAX, s->msg->len, is_answer);
 	plan->has_line = !list_empty(&ks->q.waiting);
@@ -78,7 +79,8 @@ static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 	struct kbus_item *item;
 
 	/* Nobody is to pay for the many copies that a full listener will miss. */
-	if (++plan->copies > plan->room && s->when_full == KBUS_FULL_MISS)
+	if (++plan->copies > plan->room &&
+	    (s->when_full == KBUS_FULL_MISS || binding->is_observer))
 		return NULL;
 	item = kbus_send_add_item(s, plan);
 	if (item) {
@@ -165,17 +167,22 @@ int kbus_send_room(struct kbus_send *s)
 	struct kbus_plan *plan;
 
 	list_for_each_entry(plan, &s->plan, node) {
-		if (!plan->copies)
+		u32 copies = plan->copies;
+
+		/* Of an observer's, only the Request that it must answer is of account. */
+		if (plan->observes)
+			copies = plan->has_first && !plan->is_answer;
+		if (!copies)
 			continue;
 		if (s->when_full == KBUS_FULL_WAIT) {
-			if (plan->room >= plan->copies && !plan->has_line)
+			if (plan->room >= copies && !plan->has_line)
 				continue;
 			if (!kbus_wait_try(s->sender, kbus_plan_ksock(plan), s->msg,
-					   plan->copies, s->sleep))
+					   copies, s->sleep))
 				return -EAGAIN;
 			continue;
 		}
-		if (plan->room >= plan->copies)
+		if (plan->room >= copies)
 			continue;
 		if (s->when_full == KBUS_FULL_FAIL)
 			return -EBUSY;

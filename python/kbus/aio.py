@@ -91,13 +91,13 @@ class AsyncKsock:
             if not future.done():
                 future.set_exception(ValueError("the KSock has been closed"))
 
-    def bind(self, name: str, replier: bool = False) -> None:
+    def bind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Bind as ``Ksock.bind`` does; the messages come to ``async for``."""
-        self.ksock.bind(name, replier)
+        self.ksock.bind(name, replier, observer=observer)
 
-    def unbind(self, name: str, replier: bool = False) -> None:
+    def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Unbind as ``Ksock.unbind`` does."""
-        self.ksock.unbind(name, replier)
+        self.ksock.unbind(name, replier, observer=observer)
 
     # Sending.
 

@@ -143,6 +143,15 @@ class Inbox:
         """Put aside what was received, if ``answer`` did not come to it."""
         self._aside += exchange.take_received()
 
+    def take_bytes(self, room: int) -> tuple[list[bytes], int]:
+        """Return the messages that are queued, as bytes, and how many this KSock has lost."""
+        self._current = _AT_END
+        if self._aside:
+            aside = [message.to_bytes() for message in self._aside]
+            self._aside.clear()
+            return aside, ioctls.lost_messages(self._file)
+        return self._transfer.receive_bytes(room)
+
     def _find(self, wanted: Callable[[Message], bool], deadline: int) -> Optional[Message]:
         while True:
             message = self._receive(deadline)

@@ -105,20 +105,25 @@ class Ksock(Settings):
 
     # Binding.
 
-    def bind(self, name: str, replier: bool = False) -> None:
+    def bind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Listen to messages of this name, which may end in a wildcard, or be its replier.
 
-        Raises OSError with EADDRINUSE if the name has a replier, EBADMSG for an illegal name,
-        ENAMETOOLONG, ENOSPC for too many bindings. Source: semantics, rules 6 to 11.
-        """
-        ioctls.name_query(self.fd, abi.IOC_BIND, name, int(replier))
+        As an ``observer`` this listens, but no sender waits for its queue, and nothing is refused because of
+        it: what finds no room there it misses, also with ALL_OR_WAIT and ALL_OR_FAIL. What a Ksock listens
+        to it does as an observer, or nothing.
 
-    def unbind(self, name: str, replier: bool = False) -> None:
+        Raises ValueError for a replier that is an observer; OSError with EADDRINUSE if the name has a
+        replier, EBADMSG for an illegal name, ENAMETOOLONG, ENOSPC for too many bindings, EINVAL for an
+        observer that listens otherwise too. Source: semantics, rules 6 to 11, and the project's decisions.
+        """
+        ioctls.name_query(self.fd, abi.IOC_BIND, name, _kind(replier, observer))
+
+    def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Take back the newest ``bind`` with the same arguments, and what is unread by it.
 
         Raises OSError with EINVAL if there is none. Source: semantics, rules 6 and 10.
         """
-        ioctls.name_query(self.fd, abi.IOC_UNBIND, name, int(replier))
+        ioctls.name_query(self.fd, abi.IOC_UNBIND, name, _kind(replier, observer))
 
     def find_replier(self, name: str) -> Optional[int]:
         """Return the id of the KSock that is bound as replier to just this name, or None."""
@@ -254,6 +259,14 @@ class Ksock(Settings):
             raise ValueError(f"at_most is {at_most}, which is less than 1")
         return self._inbox.take_many(timeout, at_most or 0)
 
+    def receive_bytes(self, room: int = 1 << 16) -> tuple[list[bytes], int]:
+        """Return the messages that are queued, as bytes, and how many this KSock has missed so far.
+
+        This is one system call, and does not wait. It need not be all: they fit into ``room`` bytes, unless
+        it is one that is larger. ``Message.from_bytes`` makes messages of them.
+        """
+        return self._inbox.take_bytes(room)
+
     def __iter__(self) -> Ksock:
         return self
 
@@ -356,3 +369,11 @@ class Ksock(Settings):
             # The requester has closed its KSock, or has abandoned the Request.
             if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
                 raise
+
+
+def _kind(replier: bool, observer: bool) -> int:
+    if replier and observer:
+        raise ValueError("a replier is no observer")
+    if observer:
+        return abi.BIND_OBSERVER
+    return abi.BIND_REPLIER if replier else abi.BIND_LISTENER

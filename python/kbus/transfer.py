@@ -21,6 +21,7 @@ from . import abi
 from .errors import SendManyError
 from .ids import MessageId, trusted_id
 from .messages import Message, received
+from .wire import split
 
 # A default queue of small messages fits, and a program may open many KSocks.
 _SMALL = 16 * 1024
@@ -41,7 +42,7 @@ _PROGRESS_AT = 48
 _RECEIVED = struct.Struct("=2I4xI")
 _RECEIVED_AT = 60
 _U64 = struct.Struct("=Q")
-_RECEIVE_AT, _DEADLINE_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT = 16, 24, 44, 76
+_RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT = 16, 24, 32, 44, 76
 
 
 def deadline_after(timeout: Optional[float]) -> int:
@@ -251,6 +252,28 @@ class Transfer:
         _forget(argument)
         self._put_back_incoming(incoming)
         return messages
+
+    def receive_bytes(self, room: int) -> tuple[list[bytes], int]:
+        """Return the messages that are queued, as bytes, and how many this KSock has lost so far.
+
+        There is memory for ``room`` bytes of them, or for one message. This does not wait.
+        """
+        incoming = self._take_incoming()
+        argument = incoming.argument
+        if len(incoming.view) < room:
+            incoming.make_room(room)
+        while True:
+            incoming.ask(abi.TRANSFER_NOW, 0)
+            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            count, length, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+            if count or not next_len:
+                break
+            incoming.make_room(next_len)
+        messages = split(incoming.view[:length].tobytes(), count) if count else []
+        (lost,) = _U64.unpack_from(argument, _LOST_AT)
+        _forget(argument)
+        self._put_back_incoming(incoming)
+        return messages, lost
 
     def exchange(self, message: bytes, deadline: int) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""

@@ -140,6 +140,38 @@ def decode_into(message: Message, buffer: bytes, begin: int) -> int:
     return end_at + 4
 
 
+_FLAGS_AND_LENGTHS = struct.Struct("=3I")
+_FLAGS_AT = 28
+
+
+def length_at(buffer: Union[bytes, memoryview], begin: int) -> int:
+    """Return the length in bytes of the message that begins at ``begin``. Nothing is checked."""
+    flags: int
+    name_len: int
+    data_len: int
+    flags, name_len, data_len = _FLAGS_AND_LENGTHS.unpack_from(buffer, begin + _FLAGS_AT)
+    extension = _EXTENSION_SIZE if flags & _EXTENDED else 0
+    return _MIN_LENGTH + extension + ((name_len + 3) & ~3) + 4 * data_len
+
+
+def name_of(message: bytes) -> str:
+    """Return the name of a message that KBUS has delivered."""
+    flags, name_len, _ = _FLAGS_AND_LENGTHS.unpack_from(message, _FLAGS_AT)
+    begin = _HEADER_SIZE + (_EXTENSION_SIZE if flags & _EXTENDED else 0)
+    return message[begin : begin + name_len].decode()
+
+
+def split(buffer: bytes, count: int) -> list[bytes]:
+    """Return the ``count`` messages that TRANSFER has put one after the other into ``buffer``."""
+    messages = []
+    begin = 0
+    for _ in range(count):
+        end = begin + length_at(buffer, begin)
+        messages.append(buffer[begin:end])
+        begin = (end + abi.TRANSFER_ALIGN - 1) & -abi.TRANSFER_ALIGN
+    return messages
+
+
 def _id_pair(message_id: Optional[MessageId]) -> tuple[int, int]:
     return (message_id.network_id, message_id.serial_num) if message_id else (0, 0)
 

@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     title: str
     program: str
-    """Which of the cases of c/main.c; "python" is stream.py."""
+    """Which of the cases of c/main.c; "python" is stream.py, "recording" recording.py."""
     options: str
     transports: tuple[str, ...]
     figure: str
@@ -59,6 +59,7 @@ OTHERS = {"nobody": "round-trip", "8 compute": "busy --others 8", "8 flood the b
 SCHEDULERS = {"one": "", "one, SCHED_FIFO": "--first", "two": "--others-cpu 1"}
 """On how many processors, how the two who are measured are scheduled, and how c/main.c is told."""
 PYTHON = "one to one, 64 B, Python"
+READ, SEND, STEADY = "recording: reading", "recording: sending", "recording: 1,000 messages a second"
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
 
@@ -109,6 +110,9 @@ ONE_CPU = (
     *_among_others("one"),
     *_among_others("one, SCHED_FIFO"),
     Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),
+    Case(READ, "recording", "read", ("listener", "recorder"), "rate", "1/s", 1),
+    Case(SEND, "recording", "send", ("alone", "recorded"), "ns", "ns", 1),
+    Case(STEADY, "recording", "steady", ("recorder",), "cpu", "%", 5),
 )
 """For a machine with one processor."""
 

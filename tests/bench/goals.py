@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
 from . import cases
-from .cases import PYTHON, ROUND_TRIP, among, bound, one_to_many, one_to_one
+from .cases import PYTHON, READ, ROUND_TRIP, SEND, among, bound, one_to_many, one_to_one
 
 Results = Mapping[str, Mapping[str, list[dict[str, float]]]]
 """By case and transport: what was printed at each repetition."""
@@ -77,6 +77,19 @@ GOALS = (
         Which(among("8 flood the bus", _FIRST), "transfer", "p99"),
         Which(among("nobody", _FIRST), "transfer", "p99"),
         3,
+        at_most=True,
+    ),
+    Goal(
+        "messages recorded without loss to those that a Python listener can read at all",
+        Which(READ, "recorder", "rate"),
+        Which(READ, "listener", "rate"),
+        0.7,
+    ),
+    Goal(
+        "what a send from Python costs with a recorder to what it costs without",
+        Which(SEND, "recorded", "ns"),
+        Which(SEND, "alone", "ns"),
+        1.1,
         at_most=True,
     ),
 )

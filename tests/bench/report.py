@@ -60,6 +60,7 @@ def write(content: dict[str, Any], docs: Path) -> None:
         "floods.inc": tables.floods(results),
         "bindings.inc": tables.bindings(results),
         "python.inc": tables.python(results),
+        "recording.inc": tables.recording(results),
         "scale.inc": tables.scale(content["scale"]),
         "instructions.inc": tables.instructions(content["instructions"]),
         "profiles.inc": tables.profiles(content["profiles"]),

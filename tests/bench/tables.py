@@ -11,10 +11,13 @@ from .cases import (
     ONE_A_CALL,
     OTHERS,
     PYTHON,
+    READ,
     ROUND_TRIP,
     SCHEDULERS,
+    SEND,
     SENDERS,
     SIZES,
+    STEADY,
     TITLES,
     UNDISTURBED,
     among,
@@ -127,6 +130,27 @@ def python(results: Results) -> str:
         for name, title in (("kbus", "Ksock"), ("seqpacket", "socket, SEQPACKET"))
     ]
     return table(("messages a second", "64 B"), rows, (60, 40))
+
+
+def recording(results: Results) -> str:
+    """What recording takes."""
+    rows = [
+        (title, NOTHING if (figure := median(results, which)) is None else form.format(figure * factor))
+        for title, which, form, factor in (
+            ("read by a Python listener, messages a second", Which(READ, "listener", "rate"), "{:,.0f}", 1),
+            ("recorded without loss, messages a second", Which(READ, "recorder", "rate"), "{:,.0f}", 1),
+            ("a send, microseconds of the sender's processor", Which(SEND, "alone", "ns"), "{:.1f}", 1e-3),
+            ("with a recorder", Which(SEND, "recorded", "ns"), "{:.1f}", 1e-3),
+            (
+                "the recorder at 1,000 messages a second: of a processor",
+                Which(STEADY, "recorder", "cpu"),
+                "{:.0f} %",
+                1,
+            ),
+            ("and memory, MiB", Which(STEADY, "recorder", "memory"), "{:.1f}", 1 / (1 << 20)),
+        )
+    ]
+    return table(("64 B, from Python", ""), rows, (75, 25))
 
 
 def scale(figures: Mapping[str, float]) -> str:

@@ -12,13 +12,20 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock
-from tests.bench.cases import BROKERS, MACHINES, PYTHON, Case
+from tests.bench.cases import BROKERS, MACHINES, ONE_CPU, Case
 from tests.kernel.conftest import nothing_left
 
 __all__ = ["nothing_left"]
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
-CASES = [case for cases in MACHINES.values() for case in cases if case.title != PYTHON]
+IN_PYTHON = ("python", "recording")
+CASES = [case for cases in MACHINES.values() for case in cases if case.program not in IN_PYTHON]
+RECORDING = [
+    (case.options, who, case.figure)
+    for case in ONE_CPU
+    if case.program == "recording"
+    for who in case.transports
+]
 SECONDS = "0.02"
 
 
@@ -44,6 +51,14 @@ def test_a_case(case: Case) -> None:
 @pytest.mark.parametrize("transport", ["kbus", "seqpacket"])
 def test_from_python(transport: str) -> None:
     assert _run(sys.executable, "-m", "tests.bench.stream", transport)["messages"] > 0
+
+
+@pytest.mark.parametrize(("what", "who", "figure"), RECORDING)
+def test_recording(what: str, who: str, figure: str) -> None:
+    figures = _run(sys.executable, "-m", "tests.bench.recording", what, who)
+    assert figures["messages"] > 0
+    assert figures[figure] >= 0
+    assert figures["lost"] == 0
 
 
 def _run(*command: object) -> dict[str, float]:

@@ -45,6 +45,8 @@ def test_goals_are_those_that_were_set() -> None:
         (1.1, True),
         (0.8, False),
         (3, True),
+        (0.7, False),
+        (1.1, True),
     ]
 
 

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from functools import partial
 
 from kbus import Announcement, Ksock, Message, Request, inspect
+from kbus.capture import Reader
+from tests.demo.recording import Recording, kbus
 from tests.demo.roles import PATIENCE, Actor, DidNotHappen, archivist, listener, oracle, publisher, sleeper
 
 ROUNDS = 3
@@ -24,6 +26,7 @@ class Stage:
 
     def __init__(self, stack: ExitStack) -> None:
         self.stack = stack
+        self.recording = stack.enter_context(Recording())
         self.publisher = stack.enter_context(Actor(publisher))
         self.listener = stack.enter_context(Actor(listener))
         self.archivist = stack.enter_context(Actor(archivist))
@@ -79,6 +82,7 @@ def who_is_bound(stage: Stage) -> str:
         tell(f"  {line}")
     found = {(each.ksock_id, each.pid, each.is_replier, each.name) for each in inspect.bindings(0)}
     expected = {
+        (stage.recording.ksock_id, stage.recording.pid, False, "$.*"),
         (stage.listener.ksock_id, stage.listener.pid, False, "$.Machine.*"),
         (stage.archivist.ksock_id, stage.archivist.pid, False, "$.Machine.*"),
         (stage.archivist.ksock_id, stage.archivist.pid, True, "$.Archive.*"),
@@ -125,6 +129,37 @@ def an_urgent_message(stage: Stage) -> str:
     return "the telegram came first, the letters kept their order"
 
 
+def all_of_it_was_recorded(stage: Stage) -> str:
+    """A recorder has seen all that, and made a file of it."""
+    tell(f"process {stage.recording.pid} is `kbus record`; now it ends, and `kbus info` tells what it has")
+    stage.recording.end()
+    lines = kbus("info", str(stage.recording.path)).splitlines()
+    for line in lines:
+        tell(f"  {line}")
+    check(": whole, " in lines[0], "the file is damaged")
+    check(lines[2].endswith(" 0 lost"), "something was lost")
+    with Reader(stage.recording.path) as reader:
+        names = [record.message.name for record in reader if not record.message.is_synthetic()]
+    readings = sum(name.startswith("$.Machine.") for name in names)
+    heard = sum(len(texts) for texts in stage.heard.values())
+    check(readings == heard, f"{readings} readings were recorded, and {heard} heard")
+    requests = 2 * (len(stage.heard) + 1) + 1
+    check(len(names) == readings + requests + 6, f"{len(names)} messages is not what there was")
+    return f"{len(names)} messages of programs, none lost, and what KBUS itself said"
+
+
+def it_is_played_again(stage: Stage) -> str:
+    """The recording is played, 20 times as fast, and the listener hears the readings once more."""
+    tell("`kbus play --rate 20` sends it all, 20 times as fast as it was")
+    kbus("play", "--rate", "20", str(stage.recording.path))
+    again: dict[str, list[str]] = {}
+    for _ in range(sum(len(texts) for texts in stage.heard.values())):
+        _, name, text = stage.listener.hears("of the next reading that is played")
+        again.setdefault(name, []).append(text)
+    check(again == stage.heard, "that is not what the listener heard the first time")
+    return "the listener has heard the same again"
+
+
 def nothing_stays(stage: Stage) -> str:
     """The processes are told to go, and they leave nothing."""
     stage.stack.close()
@@ -140,6 +175,8 @@ SCENES = (
     ("/proc/kbus/bindings, while they are all there", who_is_bound),
     ("A replier is killed in the middle of a request, and the asker is told", a_replier_is_killed),
     ("An urgent message overtakes a queue", an_urgent_message),
+    ("All of it was recorded", all_of_it_was_recorded),
+    ("The recording is played again, and the listener hears the same", it_is_played_again),
     ("All go, and nothing stays", nothing_stays),
 )
 

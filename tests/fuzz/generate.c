@@ -86,8 +86,8 @@ uint32_t arg_random(struct random *random, enum arg_kind kind)
 			return random_below(random, 10);
 		return random_below(random, random_chance(random, 70) ? NAMES_GOOD : name_count);
 	case ARG_ROLE:
-		return random_chance(random, 97) ? random_below(random, 2) :
-			PICK(random, 2, UINT32_MAX);
+		return random_chance(random, 97) ? PICK(random, 0, 0, 1, 1, 2) :
+			PICK(random, 3, UINT32_MAX);
 	case ARG_MEMORY:
 		return random_chance(random, 85) ? MEMORY_PLAIN :
 			random_below(random, MEMORY_KINDS);

@@ -53,6 +53,12 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 message 3 0 0 0 0 128", "0 message 1 0 16 0 0 128",
 		"0 message 2 0 16 0 0 128", "1 message 3 0 16 0 0 128", "2 take 0 0",
 		"0 send 2 0", "0 take 0 0", "0 close 1", "0 take 0 0",
+	}, {	/* an observer is full: nobody waits, and no bind is refused */
+		"0 maxmsgs 0 1 0", "0 bind 0 0 2 0 0", "0 bind 0 10 2 0 0",
+		"0 message 1 0 0 0 0 128",
+		"1 message 1 0 16 0 0 128", "2 message 1 0 32 0 0 128", "0 switch 1 2 1 0",
+		"0 bind 3 1 1 0 0", "0 close 3", "0 bind 0 0 0 0 0", "0 unbind 0 0 2 0 0",
+		"0 take 0 15",
 	}, {	/* binds are told of, to one who is full */
 		"0 switch 0 2 1 0", "0 bind 3 10 0 0 0", "0 maxmsgs 3 2 0", "0 bind 0 4 1 0 0",
 		"0 bind 0 1 1 0 0", "0 bind 0 2 1 0 0", "0 unbind 0 1 1 0 0", "0 close 0",

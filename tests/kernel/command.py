@@ -41,6 +41,7 @@ class Command:
         self.stdout = os.fdopen(stdout, "rb")
         self.stderr = os.fdopen(stderr, "rb")
         self.status: int | None = None
+        self._said = b""
 
     def has_ended(self) -> bool:
         """True when it has ended."""
@@ -63,7 +64,14 @@ class Command:
     def end(self) -> tuple[int | None, str, str]:
         """Wait until it ends by itself; its exit status, and the rest of what it wrote."""
         wait_until(self.has_ended, "the command ends")
-        return self.status, self.stdout.read().decode(), self.stderr.read().decode()
+        os.set_blocking(self.stderr.fileno(), True)
+        return self.status, self.stdout.read().decode(), (self._said + self.stderr.read()).decode()
+
+    def so_far(self) -> str:
+        """What it has written to stderr by now; `end` gives that too."""
+        os.set_blocking(self.stderr.fileno(), False)
+        self._said += self.stderr.read() or b""
+        return self._said.decode()
 
     def close(self) -> None:
         """Kill it, if it has not ended."""

@@ -29,6 +29,9 @@ ALL_OR_FAIL = 1 << 9
 EXTENDED = 1 << 10
 RESERVED_BITS = (4, 5, 6, 7, 11, 12, 13, 14, 15)
 
+LISTENER, REPLIER, OBSERVER = 0, 1, 2
+"""Kinds of bindings."""
+
 ON, OFF, ASK = 1, 0, 0xFFFFFFFF
 """Values of the switches MSGONLYONCE, VERBOSE, REPORTREPLIERBINDS and REPORTLOST."""
 

@@ -262,7 +262,7 @@ def test_the_one_plain_copy_came_by_the_newest_binding(ksock: OpenKsock) -> None
 @pytest.mark.parametrize(
     ("arguments", "number"),
     [
-        ({"name": b"$.A", "is_replier": 2}, errno.EINVAL),
+        ({"name": b"$.A", "is_replier": 3}, errno.EINVAL),
         ({"name": b"$.A", "is_replier": 0xFFFFFFFF, "address": 0}, errno.EINVAL),
         ({"name": b"$.A", "address": 0}, errno.EFAULT),
         ({"name": b"", "address": 0}, errno.EFAULT),

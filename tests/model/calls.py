@@ -101,8 +101,8 @@ common_calls = st.one_of(
 )
 
 odd_calls = st.one_of(
-    _call("bind", _anything, st.sampled_from((0, 1, 2))),
-    _call("unbind", _anything, st.sampled_from((0, 1, 2))),
+    _call("bind", _anything, st.sampled_from((0, 1, 2, 3))),
+    _call("unbind", _anything, st.sampled_from((0, 1, 2, 3))),
     _call("replier", _anything),
     _call("resolve", _anything),
     _call("peer", st.integers(0, 8)),

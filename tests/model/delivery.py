@@ -94,14 +94,21 @@ def check_room(sender: Ksock, planned: Plan, message: Message) -> None:
     if message.is_reply:
         return
     for ksock, copies in planned.items():
+        if is_observed(copies):
+            copies = copies[:1] if copies[0].request else []
         own_slot = 1 if message.is_request and ksock is sender else 0
         room = ksock.queue.room(message.length, ksock.reserved + own_slot)
         if message.flags & abi.BIT_ALL_OR_WAIT and room < len(copies):
             raise OSError(errno.EAGAIN, "rule 22: somebody is full")
         if message.flags & abi.BIT_ALL_OR_FAIL and room < len(copies):
             raise OSError(errno.EBUSY, "rule 21: somebody is full")
-        if copies[0].request is not None and room < 1:
+        if copies and copies[0].request is not None and room < 1:
             raise OSError(errno.EBUSY, "rule 21: the replier is full")
+
+
+def is_observed(copies: list[Copy]) -> bool:
+    """Whether the plain ones of these copies, all of one KSock, are an observer's, who may miss them."""
+    return any(copy.binding is not None and copy.binding.observer for copy in copies)
 
 
 def send(sender: Ksock, message: Message) -> MsgId:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbus import abi
 
 from .answers import answer_removed
-from .delivery import Plan, add_listeners, deliver, report_losses, report_lost, send_from_kbus
+from .delivery import Plan, add_listeners, deliver, is_observed, report_losses, report_lost, send_from_kbus
 from .parts import Binding, Copy
 from .wire import Message, padded
 
@@ -20,25 +20,29 @@ if TYPE_CHECKING:
 LIST_END = Message(name=abi.NAME_UNBIND_EVENTS_LOST.encode(), flags=abi.BIT_SYNTHETIC)
 
 
-def bind(ksock: Ksock, name: bytes, replier: bool) -> None:
+def bind(ksock: Ksock, name: bytes, kind: int) -> None:
     """Rules 6 and 7; EAGAIN by rule 32."""
     device = ksock.device
+    replier, observer = kind == abi.BIND_REPLIER, kind == abi.BIND_OBSERVER
     if replier and device.replier_of(name) is not None:
         raise OSError(errno.EADDRINUSE, "rule 7: there is a replier")
+    listening = [b for b in device.bindings if b.ksock is ksock and not b.replier]
+    if not replier and any(b.observer != observer for b in listening):
+        raise OSError(errno.EINVAL, "decisions: an observer is nothing but that")
     planned = plan_event(ksock, name, is_bind=True) if replier else None
     check_room(planned)
-    device.bindings.append(Binding(ksock, name, replier))
+    device.bindings.append(Binding(ksock, name, replier, observer))
     if planned is not None:
         send_from_kbus(device, planned)
 
 
-def unbind(ksock: Ksock, name: bytes, replier: bool) -> None:
+def unbind(ksock: Ksock, name: bytes, kind: int) -> None:
     """Rules 6 and 10: the newest such binding goes, and with it what came by it and is unread."""
     device = ksock.device
-    same = [b for b in device.bindings if (b.ksock, b.name, b.replier) == (ksock, name, replier)]
+    same = [b for b in device.bindings if (b.ksock, b.name, b.kind) == (ksock, name, kind)]
     if not same:
         raise OSError(errno.EINVAL, "rule 6: nothing to unbind")
-    planned = plan_event(ksock, name, is_bind=False) if replier else None
+    planned = plan_event(ksock, name, is_bind=False) if same[-1].replier else None
     check_room(planned)
     device.bindings.remove(same[-1])
     if planned is not None:
@@ -73,7 +77,9 @@ def plan_event(binder: Ksock, name: bytes, is_bind: bool) -> Plan | None:
 def check_room(planned: Plan | None) -> None:
     """Rule 32: an event that somebody has no room for is not missed; the bind or unbind is put off."""
     for ksock, copies in (planned or {}).items():
-        if ksock.queue.room(copies[0].message.length, ksock.reserved) < len(copies):
+        if not is_observed(copies) and ksock.queue.room(copies[0].message.length, ksock.reserved) < len(
+            copies
+        ):
             raise OSError(errno.EAGAIN, "rule 32: a listener to the events is full")
 
 
@@ -87,7 +93,7 @@ def tell_of_close(device: Device, planned: Plan) -> None:
     left = device.limits.events_aside - device.events_aside
     for ksock, copies in planned.items():
         room = ksock.queue.room(copies[0].message.length, ksock.reserved)
-        over = copies[room:]
+        over = [] if is_observed(copies) else copies[room:]
         for copy in over[:left]:
             copy.over_limit = True
         missed = over[left:]

@@ -67,19 +67,19 @@ class Ksock:
 
     def bind(self, name: bytes | None, replier: int) -> None:
         """BIND; `name` None is address 0."""
-        events.bind(self, self.binding_argument(name, replier), bool(replier))
+        events.bind(self, self.binding_argument(name, replier), replier)
 
     def unbind(self, name: bytes | None, replier: int) -> None:
         """UNBIND."""
-        events.unbind(self, self.binding_argument(name, replier), bool(replier))
+        events.unbind(self, self.binding_argument(name, replier), replier)
 
     def binding_argument(self, name: bytes | None, replier: int) -> bytes:
         """What BIND and UNBIND check first, in the order of the decisions ('Access')."""
-        if replier not in (0, 1):
+        if replier not in (abi.BIND_LISTENER, abi.BIND_REPLIER, abi.BIND_OBSERVER):
             raise OSError(errno.EINVAL, "decisions: is_replier")
-        self.need("rw" if replier else "r", "binding")
+        self.need("rw" if replier == abi.BIND_REPLIER else "r", "binding")
         legal = names.check_for_binding(name)
-        if replier and legal == abi.NAME_REPLIER_BIND_EVENT.encode():
+        if replier == abi.BIND_REPLIER and legal == abi.NAME_REPLIER_BIND_EVENT.encode():
             raise OSError(errno.EBADMSG, "rule 5: no replier but KBUS")
         return legal
 

@@ -30,6 +30,7 @@ OWN = (b"$.KBUS.*", b"$.KBUS.ReplierBindEvent", b"$.KBUS.Replier.%", b"$.KBUS.Me
 
 slots = st.integers(0, MAX_KSOCKS - 1)
 kinds = st.sampled_from((0, 1))
+roles = st.sampled_from((abi.BIND_LISTENER, abi.BIND_LISTENER, abi.BIND_REPLIER, abi.BIND_OBSERVER))
 bound_names = st.sampled_from(BOUND + BOUND + OWN)
 
 
@@ -49,7 +50,7 @@ class Machine(RuleBasedStateMachine):
         report_binds=kinds,
         report_lost=st.lists(kinds, min_size=3, max_size=3),
         replier=st.sampled_from(BOUND),
-        bindings=st.lists(st.tuples(slots, bound_names, kinds), min_size=2, max_size=8),
+        bindings=st.lists(st.tuples(slots, bound_names, roles), min_size=2, max_size=8),
     )
     def begin(
         self,
@@ -114,7 +115,7 @@ class Machine(RuleBasedStateMachine):
         self.do(slot, "close")
         del self.ksocks[slot]
 
-    @rule(slot=slots, name=bound_names, replier=kinds)
+    @rule(slot=slots, name=bound_names, replier=roles)
     def bind(self, slot: int, name: bytes, replier: int) -> None:
         """Bind to a name that some message may have."""
         self.do(slot, "bind", name, replier)
@@ -124,7 +125,7 @@ class Machine(RuleBasedStateMachine):
     def unbind(self, which: int) -> None:
         """Take back one of the bindings of one of the KSocks."""
         binding = self.device.bindings[which % len(self.device.bindings)]
-        self.do(self.ksocks.index(binding.ksock), "unbind", binding.name, int(binding.replier))
+        self.do(self.ksocks.index(binding.ksock), "unbind", binding.name, binding.kind)
 
     @rule(slot=slots, call=common_calls)
     def common(self, slot: int, call: Call) -> None:

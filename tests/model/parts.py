@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbus import abi
+
 from .wire import Message, MsgId
 
 if TYPE_CHECKING:
@@ -19,6 +21,12 @@ class Binding:
     ksock: Ksock
     name: bytes
     replier: bool
+    observer: bool = False
+
+    @property
+    def kind(self) -> int:
+        """What BIND is given."""
+        return abi.BIND_OBSERVER if self.observer else int(self.replier)
 
 
 @dataclass(eq=False)

@@ -21,8 +21,8 @@ PARTS = "data=None, to=None, from_=None, orig_from=None, final_to=None, in_reply
 #: What programs for the original package rely on, and what this one adds.
 SIGNATURES = {
     "Ksock": "(which=0, mode='rw', *, nonblocking=False)",
-    "Ksock.bind": "(self, name, replier=False)",
-    "Ksock.unbind": "(self, name, replier=False)",
+    "Ksock.bind": "(self, name, replier=False, *, observer=False)",
+    "Ksock.unbind": "(self, name, replier=False, *, observer=False)",
     "Ksock.ksock_id": "(self)",
     "Ksock.next_msg": "(self)",
     "Ksock.len_left": "(self)",
@@ -36,6 +36,7 @@ SIGNATURES = {
     "Ksock.send_msg": "(self, message)",
     "Ksock.send_many": "(self, messages)",
     "Ksock.receive_many": "(self, timeout=None, at_most=None)",
+    "Ksock.receive_bytes": "(self, room=65536)",
     "Ksock.discard": "(self)",
     "Ksock.last_msg_id": "(self)",
     "Ksock.find_replier": "(self, name)",
@@ -101,7 +102,7 @@ def test_exports() -> None:
 
 
 def test_only_the_standard_library_is_imported() -> None:
-    modules = "kbus.aio, kbus.cli, kbus.inspect, kbus.names"
+    modules = "kbus.aio, kbus.capture, kbus.cli, kbus.inspect, kbus.names"
     script = f"import sys; sys.path.insert(0, sys.argv[1]); import {modules}"
     subprocess.run([sys.executable, "-I", "-S", "-c", script, PACKAGE.parent], check=True)
 

@@ -4,7 +4,7 @@
 What was asked for goes to stdout, everything else to stderr. The exit status is
 
 ==== ==========================================================================================
-0    done; also when SIGTERM or SIGINT ended ``listen`` or ``serve``, or whoever read stdout left
+0    done; also when SIGTERM or SIGINT ended ``listen``, ``serve`` or ``record``, or whoever read stdout left
 1    failed, and stderr says why
 2    the command line is wrong
 124  timed out (``--timeout``), the number that timeout(1) uses
@@ -21,7 +21,7 @@ import os
 import sys
 from typing import Optional
 
-from . import bindings, call, devices, listen, send, serve, stats
+from . import bindings, call, devices, info, listen, play, record, recover, send, serve, stats
 from .failures import Failure
 from .output import StdoutClosed, flush
 
@@ -35,7 +35,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     _replace_closed_streams()
     parser = argparse.ArgumentParser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    for module in (listen, send, call, serve, bindings, stats, devices):
+    for module in (listen, send, call, serve, bindings, stats, devices, record, info, play, recover):
         module.add(subparsers)
     words, command = serve.split_command(sys.argv[1:] if argv is None else argv)
     try:

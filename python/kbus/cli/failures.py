@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import Optional
 
 from .. import Ksock, inspect
 from .processes import command_of, group_name, user_name
@@ -57,8 +58,8 @@ def proc_failure(error: OSError) -> Failure:
     return Failure(f"can't read {error.filename}: {error.strerror}")
 
 
-def bind_failure(error: OSError, ksock: Ksock, name: str) -> Failure:
-    """Binding ``ksock`` to a legal ``name`` has failed."""
+def bind_failure(error: OSError, ksock: Optional[Ksock], name: str) -> Failure:
+    """Binding ``ksock`` to a legal ``name`` has failed; None is a listener that is closed by now."""
     reasons = {
         errno.EBADMSG: "KBUS itself sends messages of that name, and nobody replies to them",
         errno.ENOSPC: "too many bindings"
@@ -66,7 +67,7 @@ def bind_failure(error: OSError, ksock: Ksock, name: str) -> Failure:
         errno.ENOBUFS: _NO_MEMORY,
         errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
     }
-    if error.errno == errno.EADDRINUSE:
+    if error.errno == errno.EADDRINUSE and ksock:
         reasons[errno.EADDRINUSE] = f"{_who_replies(ksock, name)} is the replier for it"
     return _failure(f"can't bind to {name}", error, reasons)
 

@@ -41,6 +41,11 @@ def add(subparsers: options.Subparsers) -> None:
     parser.add_argument(
         "--only-once", action="store_true", help="show a message that several names match once"
     )
+    parser.add_argument(
+        "--observer",
+        action="store_true",
+        help="miss what finds no room in the queue, also if its sender wants all who listen to have room",
+    )
     parser.set_defaults(run=run)
 
 
@@ -53,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         ksock.want_messages_once(args.only_once)
         ksock.report_lost_messages(True)
         for name in args.names:
-            bind(ksock, name)
+            bind(ksock, name, observer=args.observer)
         try:
             for message in itertools.islice(_messages(ksock, signals, args.timeout), args.count):
                 now = time.time_ns()

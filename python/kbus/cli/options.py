@@ -23,6 +23,7 @@ __all__ = [
     "name_to_send",
     "positive",
     "seconds",
+    "size",
 ]
 
 NAME_HELP = "a message name; its last word may be * (one or more words) or %% (exactly one)"
@@ -101,6 +102,15 @@ def positive(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
+
+
+def size(text: str) -> int:
+    """A number of bytes from 1, for argparse: ``K``, ``M`` and ``G`` mean 1024 of what is before them."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    number, unit = (text[:-1], units[text[-1].upper()]) if text[-1:].upper() in units else (text, 1)
+    if not (number.isascii() and number.isdigit()) or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 65536, 64K, 10M or 1G")
+    return int(number) * unit
 
 
 def seconds(text: str) -> float:

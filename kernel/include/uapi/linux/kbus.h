@@ -133,9 +133,19 @@ struct kbus_bind_event {
 	__u32 name_len;
 };
 
+/* Values of @is_replier in struct kbus_bind_request. */
+#define KBUS_BIND_LISTENER	0U
+#define KBUS_BIND_REPLIER	1U
+/*
+ * A listener that no sender waits for, and because of whom nothing is refused: what
+ * finds no room in its queue it misses, also with ALL_OR_WAIT and ALL_OR_FAIL.
+ */
+#define KBUS_BIND_OBSERVER	2U
+
 /**
  * struct kbus_bind_request - what to bind to, or to unbind from
- * @is_replier: 1 to be the replier for the name, 0 to listen to it
+ * @is_replier: KBUS_BIND_REPLIER to be the replier for the name,
+ *	KBUS_BIND_LISTENER or KBUS_BIND_OBSERVER to listen to it
  * @name_len: length of the name in bytes
  * @name: user address of the name, which needs no NUL at its end
  */
@@ -275,7 +285,8 @@ struct kbus_transfer {
  * BIND: listen to a name, or become its replier, which needs a descriptor open
  * for writing too.
  * EBADF: not open for reading, or as replier not for writing.
- * EINVAL: is_replier is neither 0 nor 1. EFAULT: no name, or not readable.
+ * EINVAL: is_replier is none of KBUS_BIND_*, or it is that of an observer and this
+ * KSock listens as another, or the other way round. EFAULT: no name, or not readable.
  * EBADMSG: not a legal name, or one that has no replier but KBUS.
  * ENAMETOOLONG: name_len is over KBUS_MAX_NAME_LEN.
  * EADDRINUSE: the name has a replier. ENOSPC: too many bindings, of this KSock,
@@ -289,7 +300,7 @@ struct kbus_transfer {
  * UNBIND: take back one BIND of this KSock, the newest that has the same name
  * and kind. Unread copies that came by it go with it; the sender of an unread
  * Request to a replier gets KBUS_NAME_REPLIER_UNBOUND.
- * EINVAL: there is no such binding, or is_replier is neither 0 nor 1.
+ * EINVAL: there is no such binding, or is_replier is none of KBUS_BIND_*.
  * EBADF, EFAULT, EBADMSG, ENAMETOOLONG, EAGAIN: as for BIND.
  */
 #define KBUS_IOC_UNBIND		_IOW(KBUS_IOC_MAGIC, 3, struct kbus_bind_request)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""The files of a recorder: one after the other, each of them whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from . import pcapng
+from .compress import GZIP, Compressor
+from .identity import file_prefix
+from .part import PART, PartFile
+from .writer import section_start
+
+SUFFIX = ".pcapng"
+_SUFFIXES = (SUFFIX, SUFFIX + PART, SUFFIX + GZIP, SUFFIX + GZIP + PART)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Where captures go, and what becomes of them. Sizes are in bytes, times in seconds; None is no limit.
+
+    A file is sealed when it is longer than ``rotate_size``, or older than ``rotate_time``. All together take
+    no more than ``keep``: the oldest go. ``sync`` says when the disk must have what was written: ``never``,
+    ``seal``, ``always``, or every so many seconds.
+    """
+
+    directory: Path
+    rotate_size: Optional[int] = None
+    rotate_time: Optional[float] = None
+    keep: Optional[int] = None
+    compress: bool = False
+    sync: str = "seal"
+
+    def sync_seconds(self) -> Optional[float]:
+        """Return how often the disk must have it all, 0.0 for whenever something is written, or None."""
+        if self.sync in ("never", "seal"):
+            return None
+        return 0.0 if self.sync == "always" else float(self.sync)
+
+
+class Files:
+    """The captures of one recorder, of which one at most is being written.
+
+    ``info`` gives the facts of a section's header when it begins. ``say`` is told what the user should know.
+    All methods raise OSError if the disk is full or fails; nothing is torn by that, and they can be called
+    again with the same.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        device: str,
+        buses: Sequence[int],
+        info: Callable[[], dict[str, Any]],
+        say: Callable[[str], None],
+    ) -> None:
+        self._policy = policy
+        self._prefix = file_prefix(device, list(buses))
+        self._buses = buses
+        self._info = info
+        self._say = say
+        self._compressor = self._begin_compressing() if policy.compress else None
+        self._file: Optional[PartFile] = None
+        self._received = [0] * len(buses)
+        self._lost_before = [0] * len(buses)
+        self._lost = [0] * len(buses)
+        self._began = 0.0
+        self._synced = 0.0
+        self._is_synced = True
+        self._number = 0
+        self.sealed = 0
+        self.last: Optional[Path] = None
+        self.written = 0
+
+    def _begin_compressing(self) -> Compressor:
+        compressor = Compressor(self._say)
+        # A crash may have come before an earlier recorder had done it.
+        for path in sorted(self._policy.directory.glob(f"{self._prefix}*{SUFFIX}")):
+            compressor.add(path)
+        return compressor
+
+    def begin(self) -> None:
+        """Begin a new file, unless one is being written."""
+        if self._file is not None:
+            return
+        file = self._new_file()
+        try:
+            file.append(section_start(pcapng.NATIVE, self._info(), self._buses))
+        except OSError:
+            file.discard()
+            raise
+        self._file = file
+        self._received = [0] * len(self._buses)
+        self._lost_before = list(self._lost)
+        self._began = self._synced = time.monotonic()
+
+    def _new_file(self) -> PartFile:
+        while True:
+            self._number += 1
+            stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+            path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}{SUFFIX}"
+            try:
+                return PartFile(path)
+            except FileExistsError:
+                # The clock has been set back, or another recorder has begun in this second.
+                continue
+
+    def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
+        """Append whole blocks, with so many messages of each device, which has lost so many by now."""
+        self.begin()
+        assert self._file is not None
+        self._file.append(data)
+        self.written += len(data)
+        self._received = [before + more for before, more in zip(self._received, received)]
+        self._lost = list(lost)
+        self._is_synced = False
+
+    def tick(self) -> None:
+        """Do what it is time for: have the disk keep it, seal the file. To be called after ``append``."""
+        now, every = time.monotonic(), self._policy.sync_seconds()
+        if self._file is None:
+            return
+        if every is not None and not self._is_synced and now >= self._synced + every:
+            self._file.sync()
+            self._synced, self._is_synced = now, True
+        size, age = self._policy.rotate_size, self._policy.rotate_time
+        is_long = size is not None and self._file.size >= size
+        is_old = age is not None and now >= self._began + age
+        if any(self._received) and (is_long or is_old):
+            self.seal()
+
+    def seal(self) -> None:
+        """End the file that is being written: statistics, and its name."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        try:
+            file.append(self._statistics())
+        except OSError as error:
+            self._say(f"{file.path.name} has no statistics: {error.strerror}")
+        self.last = file.seal(self._policy.sync != "never")
+        self.sealed += 1
+        if self._compressor:
+            self._compressor.add(self.last)
+        self._make_room()
+
+    def _statistics(self) -> bytes:
+        now = time.time_ns()
+        return b"".join(
+            pcapng.interface_statistics(pcapng.NATIVE, index, now, self._received[index], lost)
+            for index, lost in enumerate(self._lost_since())
+        )
+
+    def _lost_since(self) -> list[int]:
+        return [lost - before for lost, before in zip(self._lost, self._lost_before)]
+
+    def _make_room(self) -> None:
+        """Delete the oldest files until the rest is within the limit, one file more included."""
+        keep = self._policy.keep
+        if keep is None:
+            return
+        found = sorted(
+            path for path in self._policy.directory.glob(self._prefix + "*") if path.name.endswith(_SUFFIXES)
+        )
+        sizes = [_size(path) for path in found]
+        excess = sum(sizes) + (self._policy.rotate_size or 0) - keep
+        for path, size in zip(found, sizes):
+            if excess <= 0:
+                return
+            path.unlink(missing_ok=True)
+            excess -= size
+            self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")
+
+    def finish(self) -> None:
+        """Seal the last file, and wait until all is compressed."""
+        self.seal()
+        if self._compressor:
+            self._compressor.finish()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""A capture while it is written: whole blocks or nothing, and its last name only when it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+PART = ".part"
+
+
+class PartFile:
+    """A new file ``path``, which is called ``path.part``, or has another such suffix, until it is sealed.
+
+    Raises FileExistsError if there is one of either name, and OSError if it can't be made.
+    """
+
+    def __init__(self, path: Path, suffix: str = PART) -> None:
+        self.path = path
+        self._part = path.with_name(path.name + suffix)
+        if path.exists():
+            raise FileExistsError(f"{path} is there already")
+        self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        self.size = 0
+
+    def append(self, data: bytes) -> None:
+        """Append all of ``data``; if there is no room for it, nothing. Raises OSError."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError:
+            # What is left of a block would make the file unreadable from there on.
+            os.ftruncate(self._fd, self.size)
+            os.lseek(self._fd, self.size, os.SEEK_SET)
+            raise
+        self.size += len(data)
+
+    def sync(self) -> None:
+        """Have the disk keep what was appended, whatever happens to the machine. Raises OSError."""
+        os.fdatasync(self._fd)
+
+    def seal(self, sync: bool) -> Path:
+        """Give the file its name; with ``sync`` only when it is safe on the disk. Returns where it is."""
+        if sync:
+            os.fsync(self._fd)
+        self.close()
+        os.rename(self._part, self.path)
+        if sync:
+            sync_directory(self.path.parent)
+        return self.path
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._part.unlink()
+
+    def close(self) -> None:
+        """Close it without giving it its name. Can be repeated."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the disk keep which files there are. Raises OSError."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

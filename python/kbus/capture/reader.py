@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""Reading captures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Optional, Union
+
+from .. import Message, wire
+from ..messages import received
+from . import frame, pcapng
+from .blocks import Damage, read_blocks
+from .gunzip import MaybeGzip
+from .pcapng import Block
+
+
+class CaptureError(ValueError):
+    """A capture is damaged, or a file is no capture. The text has the file, the offset and the cause."""
+
+
+class Interface(NamedTuple):
+    """A KBUS device of a section: its name there, its number if that tells one, units of time a second."""
+
+    name: str
+    bus: Optional[int]
+    linktype: int
+    ticks: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
+
+    ``info`` has the keys device, boot_id, load_id, bus, recorder and bindings.
+    """
+
+    order: str
+    offset: int
+    info: dict[str, Any]
+    interfaces: list[Interface] = field(default_factory=list)
+
+
+#: What a recorder makes of an interface, but for its name
+_RECORDED = Interface("", None, pcapng.LINKTYPE_KBUS, 1_000_000_000)
+
+
+class Facts(NamedTuple):
+    """What a capture says of a message besides time and content; see also ``Frame``.
+
+    ``offset`` is where the message's block begins, in bytes of the file as it is without gzip.
+    """
+
+    sequence: int
+    mono_ns: int
+    lost: int
+    bus: Optional[int]
+    offset: int
+    section: Section
+
+
+class Record(NamedTuple):
+    """A message, when it was read (CLOCK_REALTIME, ns), and what else the capture says of it."""
+
+    time_ns: int
+    message: Message
+    facts: Facts
+
+
+class Statistics(NamedTuple):
+    """How many messages of a device a recorder says it has written to a section, and how many were lost."""
+
+    section: Section
+    bus: Optional[int]
+    time_ns: int
+    received: int
+    dropped: int
+
+
+class Reader:
+    """The messages of a capture, in the order in which they were recorded.
+
+    ``source`` is a path, or a file that is open for reading bytes; either may be of gzip. Whoever gives a
+    file closes it. Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
+
+    ``strict``: what is damaged raises CaptureError. Otherwise it is passed over, and said in ``damage``, so
+    that nothing is left out in silence; what is undamaged after it is found again. Recorded statistics are in
+    ``statistics``, the sections in ``sections``, as far as has been read.
+
+    Raises OSError if the file can't be read.
+    """
+
+    def __init__(self, source: Union[str, os.PathLike[str], BinaryIO], strict: bool = True) -> None:
+        self._close = contextlib.ExitStack()
+        if isinstance(source, (str, os.PathLike)):
+            self.name = str(source)
+            file: BinaryIO = self._close.enter_context(Path(source).open("rb"))  # noqa: SIM115
+        else:
+            self.name = str(getattr(source, "name", "capture"))
+            file = source
+        self.strict = strict
+        self.damage: list[Damage] = []
+        self.statistics: list[Statistics] = []
+        self.sections: list[Section] = []
+        self._blocks = self._read(MaybeGzip(file))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, if this opened it. Can be repeated."""
+        self._close.close()
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> Record:
+        for _, record in self._blocks:
+            if record:
+                return record
+        raise StopIteration
+
+    def blocks(self) -> Iterator[tuple[Block, Optional[Record]]]:
+        """Yield all blocks that are undamaged, with the record of each that has a message."""
+        return self._blocks
+
+    def _read(self, file: MaybeGzip) -> Iterator[tuple[Block, Optional[Record]]]:
+        for found in read_blocks(file):
+            if isinstance(found, Damage):
+                self._damaged(found)
+                continue
+            try:
+                record = self._take(found)
+            except ValueError as error:
+                self._damaged(Damage(found.offset, len(found.raw), str(error)))
+                continue
+            yield found, record
+
+    def _damaged(self, damage: Damage) -> None:
+        if self.strict:
+            raise CaptureError(f"{self.name}: at byte {damage.offset}: {damage.reason}")
+        self.damage.append(damage)
+
+    def _take(self, block: Block) -> Optional[Record]:
+        if block.kind == pcapng.SECTION_HEADER:
+            self.sections.append(Section(block.order, block.offset, {}))
+            self.sections[-1].info.update(_info(block))
+        elif block.kind == pcapng.INTERFACE_DESCRIPTION:
+            interfaces = self.sections[-1].interfaces
+            # If it is damaged, the messages need not be lost with it.
+            interfaces.append(_RECORDED)
+            interfaces[-1] = _interface(block)
+        elif block.kind == pcapng.INTERFACE_STATISTICS:
+            self.statistics.append(_statistics(block, self.sections[-1]))
+        elif block.kind == pcapng.ENHANCED_PACKET:
+            return _record(block, self.sections[-1])
+        return None
+
+
+def _info(block: Block) -> dict[str, Any]:
+    for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
+        # Other tools put comments of their own there.
+        if code == pcapng.OPT_COMMENT:
+            with contextlib.suppress(ValueError):
+                said = json.loads(value)
+                if isinstance(said, dict) and "recorder" in said:
+                    return said
+    return {}
+
+
+def _interface(block: Block) -> Interface:
+    linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
+    name, ticks = "", 1_000_000
+    for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
+        if code == pcapng.IF_NAME:
+            name = value.decode("utf-8", "backslashreplace")
+        elif code == pcapng.IF_TSRESOL and value:
+            ticks = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
+    number = name[4:] if name.startswith("kbus") else ""
+    return Interface(name, int(number) if number.isascii() and number.isdigit() else None, linktype, ticks)
+
+
+def _nanoseconds(ticks: int, interface: Interface) -> int:
+    return ticks if interface.ticks == 1_000_000_000 else ticks * 1_000_000_000 // interface.ticks
+
+
+def _interface_of(section: Section, index: int) -> Interface:
+    if index >= len(section.interfaces):
+        raise ValueError(f"interface {index}, which nothing describes")
+    return section.interfaces[index]
+
+
+def _statistics(block: Block, section: Section) -> Statistics:
+    index, high, low = pcapng.STATISTICS[block.order].unpack_from(block.body)
+    interface = _interface_of(section, index)
+    counts = {pcapng.ISB_IFRECV: 0, pcapng.ISB_IFDROP: 0}
+    for code, value in pcapng.options_of(block, pcapng.STATISTICS[block.order].size):
+        if code in counts and len(value) == 8:
+            (counts[code],) = pcapng.U64[block.order].unpack(value)
+    time_ns = _nanoseconds(high << 32 | low, interface)
+    return Statistics(section, interface.bus, time_ns, counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP])
+
+
+def _record(block: Block, section: Section) -> Record:
+    index, ticks, packet = pcapng.packet_of(block)
+    interface = _interface_of(section, index)
+    if interface.linktype != pcapng.LINKTYPE_KBUS:
+        raise ValueError(f"a packet of link type {interface.linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
+    order = frame.order_of(packet)
+    said, recorded = frame.decode(packet, order)
+    message = frame.native(recorded, order)
+    wire.check(message)
+    facts = Facts(*said, interface.bus, block.offset, section)
+    return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)

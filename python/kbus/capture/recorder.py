@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""Recording: messages from KSocks to files, or to a ring in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import Optional, Protocol
+
+from .. import names, wire
+from . import pcapng
+from .files import Files
+from .frame import Frame
+from .identity import load_id
+from .ring import Ring
+from .source import Source
+from .writer import packets
+
+#: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
+_RETRY = 1.0
+
+
+class HasFileno(Protocol):
+    """Something to poll."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+
+class Recorder:
+    """Records what comes to ``sources``, an interface each.
+
+    Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given
+    to ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written
+    out. ``say`` is told what the user should know.
+
+    A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
+    counted there. It goes on when there is room.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        files: Files,
+        say: Callable[[str], None],
+        *,
+        flush: float = 0.2,
+        flush_size: int = 1 << 16,
+        ring: Optional[Ring] = None,
+        trigger: Optional[str] = None,
+    ) -> None:
+        self.sources = list(sources)
+        self._files = files
+        self._say = say
+        self._flush_seconds = flush
+        self._ring = ring
+        self._trigger = trigger
+        self._flush_size = flush_size
+        self._poll: Optional[select.poll] = None
+        self._indexes: dict[int, int] = {}
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._received = [0] * len(self.sources)
+        self._flush_at = 0.0
+        self._full_since: Optional[float] = None
+        self._left_until: Optional[float] = None
+        self._left_load: Optional[int] = None
+        self.messages = 0
+
+    @property
+    def lost(self) -> int:
+        """How many messages all the KSocks have missed so far."""
+        return sum(source.lost for source in self.sources)
+
+    @property
+    def state(self) -> str:
+        """``recording``, ``no room`` or ``waiting for the module``."""
+        if self._left_until is not None:
+            return "waiting for the module"
+        return "recording" if self._full_since is None else "no room"
+
+    def open(self) -> None:
+        """Begin to listen, and begin a file, unless there is a ring. Raises OSError."""
+        with contextlib.ExitStack() as stack:
+            for source in self.sources:
+                stack.callback(source.close)
+                source.open()
+            if self._ring is None:
+                self._files.begin()
+            stack.pop_all()
+        self._poll = None
+        self._indexes = {source.ksock.fileno(): index for index, source in enumerate(self.sources)}
+
+    def step(self, wake: HasFileno, seconds: float) -> None:
+        """Record what there is, or comes within so many seconds, or until ``wake`` can be read."""
+        if self._left_until is not None:
+            _poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
+            self._come_back()
+        elif self._full_since is not None:
+            _poll_for(wake).poll(1000 * min(seconds, _RETRY))
+            self._try_again()
+        else:
+            if self._poll is None:
+                self._poll = _poll_for(wake, *(source.ksock for source in self.sources))
+            due = self._flush_at - time.monotonic() if self._length else _RETRY
+            self._take_from(self._poll.poll(1000 * max(0.0, min(seconds, due))))
+
+    def _take_from(self, ready: list[tuple[int, int]]) -> None:
+        for descriptor, _ in ready:
+            index = self._indexes.get(descriptor)
+            if index is None:
+                continue
+            try:
+                self._take(index)
+            except OSError as error:
+                self._say(f"can't read kbus{self.sources[index].bus}: {error.strerror}")
+                self._leave(0)
+                return
+        if self._length and time.monotonic() >= self._flush_at:
+            self.flush()
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._full_since is None:
+            self._try(self._files.tick)
+
+    def _take(self, index: int) -> int:
+        """Take the messages that one system call brings; how many they were. Raises OSError."""
+        source = self.sources[index]
+        messages = source.receive()
+        if not messages:
+            return 0
+        first = Frame(self.messages + 1, time.monotonic_ns(), source.lost)
+        pieces = packets(pcapng.NATIVE, index, time.time_ns(), first, messages)
+        if not self._length:
+            self._flush_at = time.monotonic() + self._flush_seconds
+        self._pieces += pieces
+        self._length += sum(map(len, pieces))
+        self._received[index] += len(messages)
+        self.messages += len(messages)
+        if self._trigger and any(names.matches(self._trigger, wire.name_of(each)) for each in messages):
+            self.snapshot()
+        elif self._length >= self._flush_size:
+            self.flush()
+        return len(messages)
+
+    def flush(self) -> bool:
+        """Give away what is in memory; False if there was no room for it, and it is still here."""
+        if not self._length:
+            return True
+        output = self._ring or self._files
+        lost = [source.lost for source in self.sources]
+        if not self._try(lambda: output.append(b"".join(self._pieces), self._received, lost)):
+            return False
+        self._forget()
+        return True
+
+    def _forget(self) -> None:
+        self._pieces, self._length, self._received = [], 0, [0] * len(self.sources)
+
+    def _try(self, do: Callable[[], object]) -> bool:
+        """Do what writes to the disk; if that fails, say so, and wait until it does not."""
+        try:
+            do()
+        except OSError as error:
+            if self._full_since is None:
+                self._full_since = time.monotonic()
+                self._say(f"recording stops: {error.strerror}")
+            return False
+        if self._full_since is not None:
+            self._say(f"recording goes on, after {time.monotonic() - self._full_since:.0f} s")
+            self._full_since = None
+        return True
+
+    def _try_again(self) -> None:
+        if self._length:
+            self.flush()
+        else:
+            self._try(self._files.begin)
+
+    def snapshot(self) -> None:
+        """Make a file of what is in the ring; without one, seal the file that is being written."""
+        self.flush()
+        if self._ring is None:
+            self._try(self._files.seal)
+            return
+        try:
+            count = self._ring.write_out(self._files)
+        except OSError as error:
+            self._say(f"can't write a snapshot: {error.strerror}")
+            return
+        self._say(f"snapshot {self._files.last}: {count} messages")
+
+    def leave(self, seconds: float) -> None:
+        """Let go of the module, so that it can be unloaded: close the devices, and seal the file.
+
+        It begins again when the module has been loaded anew, or after so many seconds if nobody unloads it.
+        """
+        self.drain()
+        self._leave(seconds)
+
+    def _leave(self, seconds: float) -> None:
+        if not self.flush():
+            # In the next file they would be of another load of the module.
+            self._say(f"the last {sum(self._received)} messages are dropped: there is no room for them")
+            self._forget()
+        self._try(self._files.seal)
+        for source in self.sources:
+            source.close()
+        self._left_until = time.monotonic() + seconds
+        self._left_load = load_id()
+        self._say("the devices are closed")
+
+    def _come_back(self) -> None:
+        assert self._left_until is not None
+        load = load_id()
+        if load is None or (load == self._left_load and time.monotonic() < self._left_until):
+            return
+        try:
+            self.open()
+        except OSError:
+            # udev may not have let us in yet, or the other devices are still to be made.
+            return
+        self._left_until = None
+        self._say("the devices are open again")
+
+    def drain(self) -> None:
+        """Take what is queued now, and give it away. What comes meanwhile may stay behind."""
+        for index, source in enumerate(self.sources):
+            with contextlib.suppress(OSError, ValueError):
+                left = source.ksock.num_messages()
+                while left > 0 and (taken := self._take(index)):
+                    left -= taken
+                    self._tick()
+        self.flush()
+
+    def close(self) -> int:
+        """Stop: take what is queued, seal the file. Returns how many messages there was no room for."""
+        self.drain()
+        for source in self.sources:
+            source.close()
+        try:
+            self._files.finish()
+        except OSError as error:
+            self._say(f"can't finish the last file: {error.strerror}")
+        return sum(self._received)
+
+
+def _poll_for(*files: HasFileno) -> select.poll:
+    """Return what waits until one of them can be read."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return poll

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Making a whole capture of a damaged one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from . import pcapng
+from .blocks import Damage
+from .part import PartFile
+from .reader import CaptureError, Reader, Record, Section
+
+#: FILE.part may be what is recovered.
+_SUFFIX = ".recovering"
+
+
+class Recovered(NamedTuple):
+    """What became of a capture: where it is now, how many messages it has, and what was left out."""
+
+    path: Path
+    messages: int
+    damage: list[Damage]
+
+
+class _Section:
+    """What the statistics of a section will say, unless it has some."""
+
+    def __init__(self, section: Section) -> None:
+        self.order = section.order
+        self.received: dict[int, int] = {}
+        self.lost: dict[int, tuple[int, int]] = {}
+        self.time_ns = 0
+        self.has_statistics = False
+
+    def add(self, interface: int, record: Record) -> None:
+        """Count a message."""
+        self.received[interface] = self.received.get(interface, 0) + 1
+        first, _ = self.lost.get(interface, (record.facts.lost, 0))
+        self.lost[interface] = first, record.facts.lost
+        self.time_ns = record.time_ns
+
+    def statistics(self) -> bytes:
+        """The blocks, one for each interface that has messages; none if there are some already."""
+        if self.has_statistics:
+            return b""
+        return b"".join(
+            pcapng.interface_statistics(
+                self.order, index, self.time_ns, count, self.lost[index][1] - self.lost[index][0]
+            )
+            for index, count in self.received.items()
+        )
+
+
+def recover(source: Path, target: Path) -> Recovered:
+    """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
+
+    A section that has no statistics gets them: the messages that are there, and how many were lost between
+    the first and the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
+    of it is a capture.
+    """
+    file = PartFile(target, _SUFFIX)
+    try:
+        with Reader(source, strict=False) as reader:
+            count = _copy(reader, file)
+            if not reader.sections:
+                raise CaptureError(f"{source}: {reader.damage[0].reason if reader.damage else 'it is empty'}")
+        file.seal(sync=True)
+    except BaseException:
+        file.discard()
+        raise
+    return Recovered(target, count, reader.damage)
+
+
+def _copy(reader: Reader, file: PartFile) -> int:
+    sections: list[_Section] = []
+    for block, record in reader.blocks():
+        if block.kind == pcapng.SECTION_HEADER:
+            _end(sections, file)
+            sections.append(_Section(reader.sections[-1]))
+        elif block.kind == pcapng.INTERFACE_STATISTICS:
+            sections[-1].has_statistics = True
+        elif record:
+            sections[-1].add(pcapng.packet_of(block)[0], record)
+        file.append(block.raw)
+    _end(sections, file)
+    return sum(sum(section.received.values()) for section in sections)
+
+
+def _end(sections: list[_Section], file: PartFile) -> None:
+    if sections:
+        file.append(sections[-1].statistics())

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Writing captures: the bytes of packets, and one section with what belongs to it."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from . import frame, pcapng
+from .frame import Frame
+
+#: A block with a packet, up to the message: block, packet, frame
+_PACKET_HEADS = {order: struct.Struct(order + "7I HHI") for order in (pcapng.LITTLE, pcapng.BIG)}
+_BEFORE_MESSAGE = 8 + pcapng.PACKET[pcapng.NATIVE].size + frame.LENGTH
+#: and what there is of it besides the message
+_BESIDES_MESSAGE = _BEFORE_MESSAGE + 4
+
+
+def packets(order: str, interface: int, time_ns: int, first: Frame, messages: Iterable[bytes]) -> list[bytes]:
+    """Return the blocks of messages that were read at the same time, each in pieces to be joined.
+
+    ``time_ns`` is CLOCK_REALTIME. ``first`` is what is said of the first of them; the sequence numbers of the
+    others follow on. A message is whole words in the byte order of ``order``, as it was read.
+    """
+    pack_head, pack_facts, pack_length = (
+        _PACKET_HEADS[order].pack,
+        frame.FACTS[order].pack,
+        pcapng.U32[order].pack,
+    )
+    high, low = time_ns >> 32, time_ns & 0xFFFFFFFF
+    sequence, mono_ns, lost = first
+    pieces: list[bytes] = []
+    for message in messages:
+        size = len(message)
+        length = size + _BESIDES_MESSAGE
+        captured = size + frame.LENGTH
+        facts = pack_facts(sequence, mono_ns, lost)
+        head = pack_head(
+            pcapng.ENHANCED_PACKET, length, interface, high, low, captured, captured,
+            frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
+        )  # fmt: skip
+        pieces += head, facts, message, pack_length(length)
+        sequence += 1
+    return pieces
+
+
+def section_start(order: str, info: Mapping[str, Any], buses: Sequence[int]) -> bytes:
+    """Return what a section begins with: its header, and the descriptions of the interfaces.
+
+    ``info`` becomes the comment as JSON; ``buses`` are the numbers of the devices, one an interface.
+    """
+    comment = json.dumps(info, separators=(",", ":"))
+    interfaces = [pcapng.interface_description(order, f"kbus{bus}") for bus in buses]
+    return pcapng.section_header(order, comment) + b"".join(interfaces)
+
+
+class Writer:
+    """One section of a capture, written to ``file`` in whole blocks, a ``file.write`` for each call.
+
+    ``info`` are the facts of the section's header, ``buses`` the numbers of the devices. ``order`` is the
+    byte order, ``<`` or ``>``. ``received`` counts messages, an entry for each device.
+    """
+
+    def __init__(
+        self, file: BinaryIO, info: Mapping[str, Any], buses: Sequence[int], order: str = pcapng.NATIVE
+    ) -> None:
+        self._file = file
+        self._order = order
+        self.received = [0] * len(buses)
+        file.write(section_start(order, info, buses))
+
+    def write(self, interface: int, time_ns: int, first: Frame, messages: Sequence[bytes]) -> None:
+        """Write messages of ``buses[interface]`` that were read at the same time; see ``packets``."""
+        self._file.write(b"".join(packets(self._order, interface, time_ns, first, messages)))
+        self.received[interface] += len(messages)
+
+    def write_statistics(self, time_ns: int, dropped: Sequence[int]) -> None:
+        """Write how many messages this section has, and how many of each device were lost meanwhile."""
+        for interface, (received, lost) in enumerate(zip(self.received, dropped)):
+            self._file.write(pcapng.interface_statistics(self._order, interface, time_ns, received, lost))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""``kbus info``: what is in captures."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+from ..capture.files import SUFFIX
+from ..capture.summary import Summary, summarize
+from . import options
+from .failures import Failure
+from .output import put_json, put_line, put_table
+
+_MOST_DAMAGE = 10
+
+
+def add(subparsers: options.Subparsers) -> None:
+    """Tell argparse of this subcommand."""
+    parser = subparsers.add_parser(
+        "info",
+        help="show what is in captures",
+        description="Show counts, times, names, losses and the health of captures. The exit status is 1 if"
+        " one of them is damaged.",
+    )
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"
+    )
+    parser.add_argument(
+        "-n", "--names", type=options.positive, metavar="N", help="show only the N names with most messages"
+    )
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Do it."""
+    damaged = 0
+    for path in captures_in(args.paths):
+        try:
+            summary = summarize(path)
+        except OSError as error:
+            raise Failure(f"can't read {path}: {error.strerror}") from error
+        damaged += bool(summary.damage)
+        if args.json:
+            put_json(_as_json(summary))
+        else:
+            _show(summary, args.names)
+    if damaged:
+        raise Failure(f"{damaged} of the captures are damaged; `kbus recover` makes whole ones of them")
+
+
+def captures_in(paths: list[Path]) -> list[Path]:
+    """The files that these paths are or have in them, those of a directory by name. Raises a Failure."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob(f"*{SUFFIX}*")) if path.is_dir() else [path]
+        if not inside:
+            raise Failure(f"there are no captures in {path}")
+        found += inside
+    return found
+
+
+def _as_json(summary: Summary) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(summary),
+        "path": str(summary.path),
+        "damage": [each._asdict() for each in summary.damage],
+    }
+
+
+def _show(summary: Summary, most: Optional[int]) -> None:
+    put_line(f"{summary.path}: {_health(summary)}")
+    for info in summary.sections:
+        put_line(
+            f"  {info.get('device', 'unknown machine')}, boot {info.get('boot_id', 'unknown')},"
+            f" load {info.get('load_id', 'unknown')}, bound to {' '.join(info.get('bindings', ['unknown']))}"
+        )
+    buses = ", ".join(f"kbus{bus} {count}" for bus, count in sorted(summary.buses.items()))
+    put_line(f"  {summary.messages} messages ({buses or 'none'}), {summary.bytes} bytes, {summary.lost} lost")
+    if summary.first_ns is not None and summary.last_ns is not None:
+        rate = f", {summary.messages / summary.seconds:.1f}/s" if summary.seconds else ""
+        put_line(f"  {_date(summary.first_ns)} to {_date(summary.last_ns)}, {summary.seconds:.3f} s{rate}")
+    if summary.missing:
+        put_line(f"  {summary.missing} messages are missing in the file, by their numbers")
+    if summary.steps_back:
+        put_line(f"  the clock was set back {summary.steps_back} times")
+    for damage in summary.damage[:_MOST_DAMAGE]:
+        put_line(f"  {damage.length} bytes from {damage.offset} are of no use: {damage.reason}")
+    if len(summary.damage) > _MOST_DAMAGE:
+        put_line(f"  and {len(summary.damage) - _MOST_DAMAGE} more places")
+    _show_names(summary, most)
+
+
+def _health(summary: Summary) -> str:
+    state = "damaged" if summary.damage else "whole" if summary.is_sealed else "whole, but it was not sealed"
+    return f"{state}, {summary.size} bytes"
+
+
+def _date(time_ns: int) -> str:
+    seconds, ns = divmod(time_ns, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{ns:09d} UTC"
+
+
+def _show_names(summary: Summary, most: Optional[int]) -> None:
+    if not summary.names:
+        return
+    by_count = sorted(summary.names.items(), key=lambda each: (-each[1].messages, each[0]))
+    rows = [
+        [f"  {name}", each.messages, each.requests, each.replies, each.bytes]
+        for name, each in by_count[:most]
+    ]
+    put_table(["  NAME", "MESSAGES", "REQUESTS", "REPLIES", "BYTES"], rows)
+    if most is not None and len(by_count) > most:
+        put_line(f"  and {len(by_count) - most} more names")

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""``kbus play``: send recorded messages again."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import itertools
+import os
+import select
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from .. import Ksock, names
+from ..capture import CaptureError, Reader, Record
+from ..capture.player import Casting, timed
+from . import options
+from .failures import Failure
+from .info import captures_in
+from .ksocks import EndSignals, open_ksock
+from .output import say
+
+
+def add(subparsers: options.Subparsers) -> None:
+    """Tell argparse of this subcommand."""
+    parser = subparsers.add_parser(
+        "play",
+        help="send recorded messages again",
+        description="Send the messages of captures again, at the times at which they were recorded, each to"
+        " the device of the same number. What KBUS itself had sent is left out. Several captures are played"
+        " one after the other. The exit status is 1 if a message could not be sent.",
+    )
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"
+    )
+    parser.add_argument(
+        "--rate",
+        type=options.seconds,
+        default=1.0,
+        metavar="X",
+        help="X times as fast (default: 1); 0 is without waiting",
+    )
+    parser.add_argument(
+        "--start", type=options.seconds, default=0.0, metavar="S", help="leave out the first S seconds"
+    )
+    parser.add_argument("--loop", action="store_true", help="begin again at the end, until SIGINT or SIGTERM")
+    parser.add_argument(
+        "--map",
+        dest="maps",
+        action="append",
+        type=_mapping,
+        default=[],
+        metavar="FROM=TO",
+        help="for $.A=$.B, let names begin with $.B in place of $.A; for 0=1, use /dev/kbus1 in place of"
+        " /dev/kbus0",
+    )
+    parser.add_argument(
+        "--requests",
+        action="store_true",
+        help="send requests as requests, and no replies (default: announce both)",
+    )
+    parser.add_argument("--tolerant", action="store_true", help="play what is undamaged of a damaged capture")
+    parser.set_defaults(run=run)
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    begin, equals, other = text.partition("=")
+    if equals and begin.isascii() and begin.isdigit() and other.isascii() and other.isdigit():
+        return begin, other
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not FROM=TO")
+    for name in (begin, other):
+        try:
+            names.check(name)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+        if names.is_wildcard(name):
+            raise argparse.ArgumentTypeError(f"{text!r}: the beginning of a name is no wildcard")
+    return begin, other
+
+
+def run(args: argparse.Namespace) -> None:
+    """Do it."""
+    player = _Player(args)
+    with EndSignals() as signals, ExitStack() as player.stack:
+        paths = captures_in(args.paths)
+        while not signals.came:
+            before = player.seen
+            player.play(_records(paths, args.tolerant), signals)
+            if not args.loop:
+                break
+            if player.seen == before:
+                raise Failure("there is nothing to play")
+    player.tell()
+
+
+def _records(paths: list[Path], tolerant: bool) -> Iterator[Record]:
+    for path in paths:
+        try:
+            with Reader(path, strict=not tolerant) as reader:
+                yield from reader
+        except OSError as error:
+            raise Failure(f"can't read {path}: {error.strerror}") from error
+        except CaptureError as error:
+            raise Failure(f"{error}; --tolerant plays what is undamaged") from error
+        for damage in reader.damage:
+            say("play", f"{path}: {damage.length} bytes from {damage.offset} are left out: {damage.reason}")
+
+
+class _Player:
+    """Sends messages, and counts what becomes of them."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.stack = ExitStack()
+        self.seen = 0
+        self._rate: float = args.rate
+        self._start: float = args.start
+        self._requests: bool = args.requests
+        self._buses = {int(begin): int(other) for begin, other in args.maps if begin.isdigit()}
+        self._casting = Casting(
+            args.requests, {begin: other for begin, other in args.maps if not begin.isdigit()}
+        )
+        self._ksocks: dict[int, Ksock] = {}
+        self._sent = 0
+        self._left_out = 0
+        self._failed: Counter[int] = Counter()
+
+    def play(self, records: Iterator[Record], signals: EndSignals) -> None:
+        """Send these, each at its time."""
+        due = itertools.dropwhile(lambda each: each.seconds < self._start, timed(records))
+        began = time.monotonic()
+        for seconds, record in due:
+            if self._rate:
+                self._wait_until(began + (seconds - self._start) / self._rate, signals)
+            if signals.came:
+                return
+            self.seen += 1
+            self._send(record)
+
+    def _wait_until(self, when: float, signals: EndSignals) -> None:
+        poll = select.poll()
+        poll.register(signals.fileno(), select.POLLIN)
+        while not signals.came and (left := when - time.monotonic()) > 0:
+            # poll() is not more exact than a ms; the rest is slept.
+            if left > 0.002:
+                poll.poll(1000 * min(left - 0.001, 3600))
+            else:
+                time.sleep(left)
+
+    def _send(self, record: Record) -> None:
+        message = self._casting.cast(record.message)
+        if message is None:
+            self._left_out += 1
+            return
+        bus = record.facts.bus or 0
+        ksock = self._ksock(self._buses.get(bus, bus))
+        try:
+            ksock.send_msg(message)
+            self._sent += 1
+        except OSError as error:
+            self._failed[error.errno or 0] += 1
+        if self._requests:
+            # Answers must not fill the queue.
+            for _ in ksock:
+                pass
+
+    def _ksock(self, bus: int) -> Ksock:
+        if bus not in self._ksocks:
+            self._ksocks[bus] = self.stack.enter_context(open_ksock(bus))
+        return self._ksocks[bus]
+
+    def tell(self) -> None:
+        """Say what was sent; a Failure if something could not be."""
+        say("play", f"{self._sent} messages sent, {self._left_out} left out")
+        if self._failed:
+            causes = ", ".join(
+                f"{count} {errno.errorcode.get(number, number)} ({os.strerror(number)})"
+                for number, count in self._failed.most_common()
+            )
+            raise Failure(f"{sum(self._failed.values())} messages could not be sent: {causes}")

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""``kbus record``: keep what happens on the bus in files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+from .. import version
+from ..capture.files import Files, Policy
+from ..capture.identity import boot_id, device_name, load_id
+from ..capture.recorder import Recorder
+from ..capture.ring import Ring
+from ..capture.source import Source
+from . import options
+from .failures import Failure, bind_failure, open_failure
+from .ksocks import EndSignals
+from .notify import notify
+
+_DESCRIPTION = (
+    "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
+    " The recorder observes: it holds up no sender. SIGHUP seals the file and closes the devices for some"
+    " seconds, so that the module can be unloaded; SIGUSR1 writes a snapshot, or seals the file and"
+    " begins a new one."
+)
+#: Seconds for which SIGHUP lets go of the module
+_LEAVE = 10.0
+_DEFAULT_SIZE = 64 << 20
+#: Bytes of messages that are taken at once
+_ROOM = 1 << 16
+
+
+def add(subparsers: options.Subparsers) -> None:
+    """Tell argparse of this subcommand."""
+    parser = subparsers.add_parser("record", help="record messages to files", description=_DESCRIPTION)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        type=options.name_to_bind,
+        metavar="NAME",
+        help=f"{options.NAME_HELP}; default: $.*",
+    )
+    parser.add_argument(
+        "-d",
+        "--device",
+        dest="devices",
+        action="append",
+        type=options.natural,
+        metavar="N",
+        help="/dev/kbusN (default: 0); several are recorded to the same files",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="where the files go (default: here)"
+    )
+    parser.add_argument(
+        "--name", default=device_name(), metavar="NAME", help="of this machine (default: its host name)"
+    )
+    parser.add_argument(
+        "--rotate-size", type=options.size, metavar="SIZE", help="begin a new file after SIZE (default: 64M)"
+    )
+    parser.add_argument(
+        "--rotate-time", type=options.seconds, metavar="S", help="and when a file is S seconds old"
+    )
+    parser.add_argument(
+        "--keep",
+        type=options.size,
+        metavar="SIZE",
+        help="delete the oldest files when all are more than SIZE",
+    )
+    parser.add_argument("--compress", action="store_true", help="compress sealed files with gzip")
+    parser.add_argument(
+        "--fsync",
+        type=_fsync,
+        default="seal",
+        metavar="WHEN",
+        help="when the disk must have it: never, seal (each file when it is done), every so many seconds, or"
+        " always (default: seal)",
+    )
+    parser.add_argument(
+        "--flush",
+        type=options.seconds,
+        default=0.2,
+        metavar="S",
+        help="let messages stay in memory for S seconds at most (default: 0.2)",
+    )
+    parser.add_argument(
+        "--queue", type=options.positive, metavar="N", help="length of the queue (default: the longest)"
+    )
+    parser.add_argument(
+        "--snapshot",
+        type=options.size,
+        metavar="SIZE",
+        help="write nothing, but keep the last SIZE in memory, and make a file of that on SIGUSR1",
+    )
+    parser.add_argument(
+        "--on",
+        type=options.name_to_bind,
+        metavar="NAME",
+        help="make a snapshot when a message of that name comes, too",
+    )
+    parser.set_defaults(run=run)
+
+
+def _fsync(text: str) -> str:
+    if text not in ("never", "seal", "always") and not options.seconds(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither never, seal, always nor a number of seconds")
+    return text
+
+
+def run(args: argparse.Namespace) -> None:
+    """Do it."""
+    if args.on and not args.snapshot:
+        raise Failure.usage("--on needs --snapshot: everything is recorded anyway")
+    size = args.rotate_size or (min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE)
+    if args.keep and args.keep < 2 * size:
+        raise Failure.usage(f"--keep is {args.keep}: it must be twice --rotate-size, {2 * size}, at least")
+    buses = sorted(set(args.devices or [0]))
+    names = args.names or ["$.*"]
+    policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
+
+    def info() -> dict[str, Any]:
+        return {
+            "device": args.name,
+            "boot_id": boot_id(),
+            "load_id": load_id(),
+            "bus": buses[0] if len(buses) == 1 else buses,
+            "recorder": version.VERSION,
+            "bindings": names,
+        }
+
+    # What comes at once goes to the same file, or is forgotten at once by the ring.
+    room = min(_ROOM, (args.snapshot or size) // 64 + 1)
+    sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
+    with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
+        files = Files(policy, args.name, buses, info, _tell)
+        ring = Ring(args.snapshot) if args.snapshot else None
+        recorder = Recorder(
+            sources, files, _tell, flush=args.flush, flush_size=room, ring=ring, trigger=args.on
+        )
+        _open(recorder, args.output)
+        _come_last()
+        _record(recorder, files, signals)
+
+
+def _with_trigger(names: list[str], trigger: Optional[str]) -> list[str]:
+    return [*names, trigger] if trigger else names
+
+
+def _come_last() -> None:
+    """Take the processor from nobody who sends: what has come is read when he has done, and more at once.
+
+    Whoever started this may have chosen another way to schedule it; then that stays.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _open(recorder: Recorder, directory: Path) -> None:
+    try:
+        recorder.open()
+    except OSError as error:
+        where = str(error.filename)
+        if where.startswith("/dev/kbus"):
+            raise open_failure(error, int(where[len("/dev/kbus") :])) from error
+        if where.startswith("$."):
+            raise bind_failure(error, None, where) from error
+        raise Failure(f"can't write to {directory}: {error.strerror}") from error
+
+
+def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
+    """Record until a signal ends it, and say what came of it."""
+    progress = _Progress(recorder, files)
+    notify("READY=1")
+    while not signals.came:
+        others = signals.take_others()
+        if signal.SIGUSR1 in others:
+            recorder.drain()
+            recorder.snapshot()
+        if signal.SIGHUP in others:
+            recorder.leave(_LEAVE)
+        recorder.step(signals, progress.show())
+    notify("STOPPING=1")
+    left = recorder.close()
+    progress.end()
+    _tell(f"{recorder.messages} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
+    if left:
+        raise Failure(f"there was no room for the last {left} messages")
+
+
+def _tell(text: str) -> None:
+    # A progress line may be there, and is shorter than this.
+    print(f"{_CLEAR if sys.stderr.isatty() else ''}kbus record: {text}", file=sys.stderr, flush=True)
+
+
+_CLEAR = "\r\x1b[K"
+
+
+class _Progress:
+    """A line on a terminal, once a second, and the status that systemd shows."""
+
+    def __init__(self, recorder: Recorder, files: Files) -> None:
+        self._recorder = recorder
+        self._files = files
+        self._is_terminal = sys.stderr.isatty()
+        self._is_service = "NOTIFY_SOCKET" in os.environ
+        self._next = self._began = time.monotonic()
+        self._before = 0
+
+    def show(self) -> float:
+        """Show it, if it is time to; the seconds until it is again."""
+        now = time.monotonic()
+        if now >= self._next and (self._is_terminal or self._is_service):
+            text = self._text()
+            if self._is_terminal:
+                print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
+            if self._is_service:
+                notify(f"STATUS={text}")
+        if now >= self._next:
+            self._before = self._recorder.messages
+            self._next = now + 1
+        return self._next - now
+
+    def _text(self) -> str:
+        recorder = self._recorder
+        return (
+            f"{recorder.state}: {recorder.messages} messages, {recorder.messages - self._before}/s,"
+            f" {recorder.lost} lost, {self._files.written} bytes, {self._files.sealed} files done"
+        )
+
+    def end(self) -> None:
+        """Leave the terminal as it was."""
+        if self._is_terminal:
+            print(_CLEAR, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+"""The version of this package."""
+
+VERSION = "0.1.0"

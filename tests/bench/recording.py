@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""What recording takes: `python3 -m tests.bench.recording WHAT WHO` prints a line of JSON.
+
+WHAT is "read": how many messages a second WHO gets out of a full queue, a Python listener or the recorder
+with all that it does to them. "send": what a send costs while there is one listener, and with a recorder.
+"steady": what the recorder takes at a thousand messages a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from kbus import Announcement, Ksock, inspect
+from kbus.capture import Reader
+from kbus.capture.files import Files, Policy
+from kbus.capture.recorder import Recorder
+from kbus.capture.source import Source
+
+NAME = "$.Bench.Recorded"
+BURST = 2000
+"""Messages that are queued at once."""
+STEADY = 1000
+"""Messages a second, sent one by one."""
+DATA = bytes(64)
+PATIENCE = 30.0
+
+Figures = dict[str, float]
+
+
+def main() -> int:
+    """Print the figures; 1 if a message was lost."""
+    parser = argparse.ArgumentParser(prog="tests.bench.recording")
+    parser.add_argument("what", choices=MEASURES)
+    parser.add_argument("who", choices=["listener", "recorder", "alone", "recorded"])
+    parser.add_argument("--seconds", type=float, default=1)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {0})
+    with tempfile.TemporaryDirectory() as directory:
+        figures = MEASURES[options.what](options.who, options.seconds, Path(directory))
+    print(json.dumps(figures))
+    return 0 if figures["lost"] == 0 else 1
+
+
+# How fast a full queue is emptied.
+
+
+class Emptied:
+    """A KSock whose queue is emptied as one that only listens does it, with the fastest call there is."""
+
+    def __init__(self, directory: Path) -> None:
+        self._ksock = Ksock(mode="r")
+        self._ksock.set_max_messages(BURST)
+        self._ksock.bind(NAME)
+        self._count = 0
+
+    def empty(self, until: int) -> None:
+        """Read until so many have come in all."""
+        while self._count < until:
+            for message in self._ksock.receive_many(0):
+                self._count += message.name == NAME
+
+    def lost(self) -> int:
+        """How many did not come."""
+        return self._ksock.lost_messages()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+class Recorded:
+    """The same with all that `kbus record` does."""
+
+    def __init__(self, directory: Path) -> None:
+        source = Source(0, [NAME], BURST)
+        files = Files(Policy(directory), "bench", [0], dict, _say)
+        self._recorder = Recorder([source], files, _say)
+        self._recorder.open()
+        self._never, _ = os.pipe()
+        self._directory = directory
+        self._expected = 0
+
+    def fileno(self) -> int:
+        """What ends nothing."""
+        return self._never
+
+    def empty(self, until: int) -> None:
+        """Record until so many are in the file."""
+        self._expected = until
+        while self._recorder.messages < until:
+            self._recorder.step(self, 0)
+        self._recorder.flush()
+
+    def lost(self) -> int:
+        """How many are not in the file."""
+        self._recorder.close()
+        (path,) = self._directory.iterdir()
+        with Reader(path) as reader:
+            return self._expected - len(list(reader))
+
+
+def read(who: str, seconds: float, directory: Path) -> Figures:
+    """Fill the queue and see it emptied, until that has taken so many seconds."""
+    one = Recorded(directory) if who == "recorder" else Emptied(directory)
+    messages = [Announcement(NAME, DATA) for _ in range(BURST)]
+    took, count = 0.0, 0
+    with Ksock() as sender:
+        while took < seconds:
+            sender.send_many(messages)
+            count += BURST
+            began = time.monotonic()
+            one.empty(count)
+            took += time.monotonic() - began
+    return {"messages": count, "rate": count / took, "lost": one.lost()}
+
+
+# What a recorder costs those who send.
+
+
+def _listen(ready: int) -> NoReturn:
+    with Ksock(mode="r") as ksock:
+        ksock.set_max_messages(BURST)
+        ksock.bind(NAME)
+        os.write(ready, b"r")
+        while True:
+            ksock.receive_many()
+
+
+@contextmanager
+def _listener() -> Iterator[None]:
+    """A process that reads what comes."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        _listen(writing)
+    os.read(reading, 1)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@contextmanager
+def _recorder(directory: Path) -> Iterator[int]:
+    """`kbus record` in a process of its own; its process id."""
+    command = [sys.executable, "-m", "kbus.cli", "record", NAME, "-o", str(directory), "--fsync", "never"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            _wait_for(lambda: any(each.pid == process.pid for each in inspect.bindings(0)))
+            yield process.pid
+            process.send_signal(signal.SIGTERM)
+            if process.wait(PATIENCE):
+                raise ChildProcessError(f"kbus record ended with {process.returncode}")
+        finally:
+            process.kill()
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(0.01)
+
+
+def _all_is_read() -> bool:
+    (device,) = inspect.stats(0)
+    return not any(each.queued for each in device.ksocks)
+
+
+def _in_files(directory: Path) -> int:
+    count = 0
+    for path in directory.iterdir():
+        with Reader(path) as reader:
+            count += len(list(reader))
+    return count
+
+
+def send(who: str, seconds: float, directory: Path) -> Figures:
+    """Send bursts that fit the queues; ns of processor time that the sender takes for a message."""
+    message = Announcement(NAME, DATA)
+    count, took = 0, 0
+
+    def bursts(ksock: Ksock) -> None:
+        nonlocal count, took
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            began = time.process_time_ns()
+            for _ in range(BURST // 4):
+                ksock.send_msg(message)
+            took += time.process_time_ns() - began
+            count += BURST // 4
+            _wait_for(_all_is_read)
+
+    with Ksock() as ksock, _listener():
+        if who == "alone":
+            bursts(ksock)
+            return {"messages": count, "ns": took / count, "lost": 0}
+        with _recorder(directory):
+            bursts(ksock)
+    return {"messages": count, "ns": took / count, "lost": count - _in_files(directory)}
+
+
+# What a recorder takes at a steady rate.
+
+
+def _cpu_seconds(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(pid: int) -> int:
+    """The most that it had, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (kib,) = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return kib * 1024
+
+
+def steady(who: str, seconds: float, directory: Path) -> Figures:
+    """Percent of a processor, and bytes of memory, at STEADY messages a second."""
+    message = Announcement(NAME, DATA)
+    with Ksock() as ksock, _recorder(directory) as pid:
+        before, began = _cpu_seconds(pid), time.monotonic()
+        count = 0
+        while (now := time.monotonic()) < began + seconds:
+            due = int((now - began) * STEADY)
+            while count < due:
+                ksock.send_msg(message)
+                count += 1
+            time.sleep(1 / STEADY)
+        _wait_for(_all_is_read)
+        took = time.monotonic() - began
+        figures = {"cpu": 100 * (_cpu_seconds(pid) - before) / took, "memory": float(_memory(pid))}
+    return {"messages": count, "rate": count / took, "lost": count - _in_files(directory), **figures}
+
+
+MEASURES = {"read": read, "send": send, "steady": steady}
+
+if __name__ == "__main__":
+    sys.exit(main())

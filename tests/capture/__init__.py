@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tests of recording, and of what is recorded."""

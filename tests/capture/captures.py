@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Captures made for tests, in either byte order."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Union, cast
+
+from kbus import Announcement, Message
+from kbus.capture import Damage, Frame, Reader, Record, Writer, pcapng
+
+#: 2026-01-01T00:00:00Z, in ns
+START = 1_767_225_600_000_000_000
+
+INFO: dict[str, Any] = {
+    "device": "lathe",
+    "boot_id": "9d7c8a2e-6e0f-4f58-93a0-1f6f0d5c7f11",
+    "load_id": 7,
+    "bus": 0,
+    "recorder": "0.1.0",
+    "bindings": ["$.*"],
+}
+
+
+def as_recorded(message: Message, order: str) -> bytes:
+    """The message's bytes as a machine of this byte order has them."""
+    raw = message.to_bytes()
+    if order == pcapng.NATIVE:
+        return raw
+    words = 14 if message.flags & Message.EXTENDED else 10
+    header, end = struct.unpack_from(f"={words}I", raw), raw[-4:][::-1]
+    return struct.pack(f"{order}{words}I", *header) + raw[4 * words : -4] + end
+
+
+def capture(
+    messages: Sequence[Message], order: str = pcapng.NATIVE, *, buses: Sequence[int] = (0,), first: int = 1
+) -> bytes:
+    """A section with these messages, a microsecond from one to the next, on each bus in turn; statistics."""
+    file = io.BytesIO()
+    writer = Writer(file, INFO, buses, order)
+    for count, message in enumerate(messages):
+        frame = Frame(first + count, 5_000_000 + 1000 * count, count // 10)
+        writer.write(count % len(buses), START + 1000 * count, frame, [as_recorded(message, order)])
+    writer.write_statistics(START + 1000 * len(messages), [len(messages) // 10] * len(buses))
+    return file.getvalue()
+
+
+def numbered(count: int) -> list[Message]:
+    """Messages of different lengths."""
+    return [
+        Message.from_message(Announcement(f"$.Number.N{number % 3}", bytes([number % 256]) * (number % 9)))
+        for number in range(count)
+    ]
+
+
+def read(data: Union[bytes, Path], strict: bool = True) -> tuple[list[Record], list[Damage]]:
+    """All that can be read, and what of it is damaged."""
+    source = data if isinstance(data, Path) else cast(BinaryIO, io.BytesIO(data))
+    with Reader(source, strict) as reader:
+        return list(reader), reader.damage

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Captures that were cut, overwritten or are none: strict reading refuses them, tolerant reading counts."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kbus import Message
+from kbus.capture import CaptureError, Reader, pcapng
+
+from .captures import capture, numbered, read
+
+MESSAGES = numbered(60)
+DATA = {order: capture(MESSAGES, order) for order in (pcapng.LITTLE, pcapng.BIG)}
+WHOLE = {order: read(data)[0] for order, data in DATA.items()}
+#: Where each message's block begins, and the last one ends
+BEGINS = [each.facts.offset for each in WHOLE[pcapng.LITTLE]]
+
+
+def _block(index: int) -> slice:
+    return slice(BEGINS[index], BEGINS[index + 1])
+
+
+@pytest.mark.parametrize("order", DATA)
+def test_every_cut(order: str) -> None:
+    """Cut at each of its bytes, a file gives the messages that are whole before it, and says what is left."""
+    data = DATA[order]
+    for cut in range(len(data)):
+        records, damage = read(data[:cut], strict=False)
+        expected = [each for each in WHOLE[order] if _end_of(data, each.facts.offset, order) <= cut]
+        assert [each[:2] for each in records] == [each[:2] for each in expected]
+        assert sum(each.length for each in damage) == cut - _whole_blocks(data, cut, order)
+        assert len(damage) <= 1
+
+
+def _end_of(data: bytes, offset: int, order: str) -> int:
+    return offset + int(struct.unpack_from(order + "I", data, offset + 4)[0])
+
+
+def _whole_blocks(data: bytes, cut: int, order: str) -> int:
+    """The end of the last block that ends before the cut."""
+    end = 0
+    while end < cut and _end_of(data, end, order) <= cut:
+        end = _end_of(data, end, order)
+    return end
+
+
+def test_strict_reading_names_file_place_and_cause(tmp_path: Path) -> None:
+    path = tmp_path / "torn.pcapng"
+    path.write_bytes(DATA[pcapng.LITTLE][: BEGINS[5] + 20])
+    with Reader(path) as reader:
+        assert [next(reader).message for _ in range(5)] == MESSAGES[:5]
+        with pytest.raises(CaptureError) as raised:
+            next(reader)
+    assert str(raised.value) == f"{path}: at byte {BEGINS[5]}: the file ends inside a block"
+
+
+@settings(max_examples=300)
+@example(at=BEGINS[10] + 4, byte=0xFF)
+@example(at=BEGINS[10] + 4, byte=0x80)
+@example(at=26, byte=5)
+@given(at=st.integers(0, len(DATA[pcapng.LITTLE]) - 1), byte=st.integers(1, 255))
+def test_one_wrong_byte_costs_one_block(at: int, byte: int) -> None:
+    """Whatever byte is wrong after the section's header, no more is lost than the message that it is in.
+
+    In the header it may be worse: the byte order may be gone, or the unit of time. But no message is changed.
+    """
+    damaged = bytearray(DATA[pcapng.LITTLE])
+    damaged[at] ^= byte
+    records, damage = read(bytes(damaged), strict=False)
+    whole = {each.facts.sequence: each.message for each in WHOLE[pcapng.LITTLE]}
+    for each in records:
+        assert each.message == whole[each.facts.sequence]
+    if at >= BEGINS[0]:
+        assert len(records) >= len(MESSAGES) - 1
+        assert len(damage) <= 1
+
+
+@settings(max_examples=200)
+@given(data=st.binary(max_size=200), begin=st.booleans())
+def test_bytes_that_are_no_capture(data: bytes, begin: bool) -> None:
+    if begin:
+        data = DATA[pcapng.LITTLE][: BEGINS[0]] + data
+    records, damage = read(data, strict=False)
+    assert records == []
+    skipped = len(data) - (BEGINS[0] if begin else 0)
+    assert sum(each.length for each in damage) <= skipped
+
+
+def test_a_file_of_something_else_is_all_damage() -> None:
+    data = b"#!/bin/sh\necho no capture\n" * 100
+    assert read(data, strict=False) == ([], [(0, len(data), "not a pcapng file")])
+    with pytest.raises(CaptureError, match="capture: at byte 0: not a pcapng file"):
+        read(data)
+
+
+def test_much_that_is_no_capture_is_passed_over_quickly() -> None:
+    """64 MiB with words like the kind of a packet, and then like that of a section, in some seconds."""
+    rubbish = (b"\x06\0\0\0" * 8 + bytes(8160)) * 4096 + (b"\n\r\r\n" + bytes(8188)) * 4096
+    began = time.process_time()
+    records, damage = read(DATA[pcapng.LITTLE] + rubbish + DATA[pcapng.BIG], strict=False)
+    assert time.process_time() - began < 10
+    assert [each.message for each in records] == 2 * MESSAGES
+    assert [(each.offset, each.length) for each in damage] == [(len(DATA[pcapng.LITTLE]), len(rubbish))]
+
+
+def test_an_empty_file_has_no_messages() -> None:
+    assert read(b"") == ([], [])
+
+
+def test_bytes_between_blocks_are_counted_and_the_rest_is_used() -> None:
+    data = DATA[pcapng.BIG]
+    at = WHOLE[pcapng.BIG][20].facts.offset
+    records, damage = read(data[:at] + b"\xff" * 1000 + data[at:], strict=False)
+    assert [each.message for each in records] == MESSAGES
+    assert damage == [(at, 1000, f"a block of {0xFFFFFFFF} bytes")]
+
+
+def test_a_wrong_checksum_is_one_message_lost() -> None:
+    damaged = bytearray(DATA[pcapng.LITTLE])
+    damaged[BEGINS[8] + 70] ^= 1
+    records, damage = read(bytes(damaged), strict=False)
+    assert [each.facts.sequence for each in records] == [n for n in range(1, 61) if n != 9]
+    length = _block(8).stop - _block(8).start
+    assert damage == [(BEGINS[8], length, "a packet whose checksum is wrong")]
+
+
+def test_a_file_that_was_appended_to_after_it_was_torn() -> None:
+    data = DATA[pcapng.LITTLE]
+    torn = data[: BEGINS[30] + 50]
+    records, damage = read(torn + bytes(-len(torn) % 4) + data, strict=False)
+    assert [each.message for each in records] == MESSAGES[:30] + MESSAGES
+    assert [each.offset for each in damage] == [BEGINS[30]]
+
+
+def test_a_torn_message_that_carries_a_capture_is_no_capture() -> None:
+    """What looks like blocks in the last, torn block is somebody's data."""
+    outer = capture([*MESSAGES[:3], Message("$.Upload", DATA[pcapng.LITTLE]), *MESSAGES[3:]])
+    cut = outer.index(DATA[pcapng.LITTLE]) + len(DATA[pcapng.LITTLE]) - 4
+    records, damage = read(outer[:cut], strict=False)
+    assert [each.message for each in records] == MESSAGES[:3]
+    assert [each.reason for each in damage] == ["the file ends inside a block"]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 11, 200, 1500])
+def test_torn_gzip_gives_what_was_compressed_before(cut: int) -> None:
+    zipped = gzip.compress(DATA[pcapng.LITTLE])
+    records, damage = read(zipped[:-cut], strict=False)
+    assert [each.message for each in records] == MESSAGES[: len(records)]
+    assert [each.reason for each in damage] == ["the file ends inside its gzip data"]
+    assert (len(records) == 60) == (cut < 12)
+
+
+def test_damaged_gzip_gives_what_was_compressed_before() -> None:
+    messages = numbered(20_000)
+    zipped = bytearray(gzip.compress(capture(messages), compresslevel=1))
+    middle = len(zipped) // 2
+    zipped[middle : middle + 50] = b"\xff" * 50
+    records, damage = read(bytes(zipped), strict=False)
+    assert all(each.message == messages[each.facts.sequence - 1] for each in records)
+    assert 5000 < len(records) < 20_000
+    assert damage
+
+
+def test_packets_that_are_not_of_kbus() -> None:
+    data = capture(MESSAGES[:2]).replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
+    records, damage = read(data, strict=False)
+    assert records == []
+    assert {each.reason for each in damage} == {"a packet of link type 1, and KBUS has 147"}
+
+
+def test_a_packet_that_another_tool_has_shortened() -> None:
+    data = bytearray(capture(MESSAGES[:2]))
+    at = read(bytes(data))[0][0].facts.offset + 24
+    struct.pack_into("=I", data, at, 1000)
+    _, damage = read(bytes(data), strict=False)
+    assert [each.reason for each in damage] == ["a packet of which 88 bytes are left of 1000"]
+
+
+def test_a_large_message_is_read_in_one_piece() -> None:
+    message = Message("$.Large", bytes(range(256)) * (16 << 12))
+    with Reader(io.BytesIO(capture([message, *MESSAGES]))) as reader:
+        assert next(reader).message == message
+        assert [each.message for each in reader] == MESSAGES

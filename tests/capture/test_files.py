@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: MIT
+"""The files of a recorder: names, rotation, limits, compression, what a full disk does, and cuts."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import random
+import re
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbus.capture import Frame, Reader, pcapng
+from kbus.capture.files import Files, Policy
+from kbus.capture.identity import file_prefix
+from kbus.capture.part import PartFile
+from kbus.capture.ring import Ring
+from kbus.capture.writer import packets
+
+from .captures import INFO, START, capture, numbered, read
+
+NAME = re.compile(r"lathe-0-\d{8}T\d{6}Z-(\d{4})\.pcapng")
+
+
+def files(policy: Policy, said: list[str] | None = None) -> Files:
+    """Those of a recorder of one device."""
+    return Files(policy, "lathe", [0], lambda: INFO, (said if said is not None else []).append)
+
+
+def blocks(first: int, count: int, mono_ns: int = 0) -> bytes:
+    """So many messages."""
+    messages = [each.to_bytes() for each in numbered(count)]
+    frame = Frame(first, mono_ns, 0)
+    return b"".join(packets(pcapng.NATIVE, 0, START + first, frame, messages))
+
+
+def sequences(path: Path) -> list[int]:
+    """The numbers of the messages in a whole capture."""
+    return [each.facts.sequence for each in read(path)[0]]
+
+
+def all_sequences(paths: list[Path]) -> list[int]:
+    """The numbers of the messages in several."""
+    return [number for path in paths for number in sequences(path)]
+
+
+def test_a_file_has_its_name_when_it_is_done(tmp_path: Path) -> None:
+    one = files(Policy(tmp_path))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    assert NAME.fullmatch(part.name[: -len(".part")]) and part.name.endswith(".pcapng.part")
+    assert sequences(part) == list(range(1, 11))
+    one.finish()
+    (sealed,) = tmp_path.iterdir()
+    assert f"{sealed.name}.part" == part.name
+    with Reader(sealed) as reader:
+        assert len(list(reader)) == 10
+    assert [(each.received, each.dropped) for each in reader.statistics] == [(10, 0)]
+
+
+def test_rotation_by_size(tmp_path: Path) -> None:
+    one = files(Policy(tmp_path, rotate_size=5000))
+    for first in range(1, 201, 10):
+        one.append(blocks(first, 10), [10], [first // 100])
+        one.tick()
+    one.finish()
+    found = sorted(tmp_path.iterdir())
+    assert [match[1] for path in found if (match := NAME.fullmatch(path.name))] == [
+        f"{number:04d}" for number in range(1, len(found) + 1)
+    ]
+    assert all_sequences(found) == list(range(1, 201))
+    assert all(5000 <= path.stat().st_size < 7500 for path in found[:-1])
+    assert len(found) > 3
+    dropped = []
+    for path in found:
+        with Reader(path) as reader:
+            list(reader)
+        dropped += [each.dropped for each in reader.statistics]
+    assert sum(dropped) == 1
+
+
+def test_rotation_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    one = files(Policy(tmp_path, rotate_time=60))
+    one.begin()
+    now[0] += 61
+    one.tick()
+    assert len(list(tmp_path.iterdir())) == 1  # there is nothing in it yet
+    one.append(blocks(1, 1), [1], [0])
+    one.tick()
+    one.append(blocks(2, 1), [1], [0])
+    one.finish()
+    assert [sequences(path) for path in sorted(tmp_path.iterdir())] == [[1], [2]]
+
+
+def test_a_clock_that_is_set_back_replaces_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.strftime", lambda *_: "20260101T000000Z")
+    for _ in range(3):
+        one = files(Policy(tmp_path))
+        one.append(blocks(1, 1), [1], [0])
+        one.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"lathe-0-20260101T000000Z-{number:04d}.pcapng" for number in (1, 2, 3)
+    ]
+
+
+def test_keep_deletes_the_oldest_and_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    stranger = tmp_path / "lathe-1-20200101T000000Z-0001.pcapng"
+    stranger.write_bytes(bytes(100_000))
+    old = tmp_path / "lathe-0-20200101T000000Z-0001.pcapng.part"
+    old.write_bytes(bytes(1000))
+    one = files(Policy(tmp_path, rotate_size=5000, keep=20_000), said)
+    for first in range(1, 1001, 10):
+        one.append(blocks(first, 10), [10], [0])
+        one.tick()
+        own = [path.stat().st_size for path in tmp_path.glob("lathe-0-*")]
+        assert sum(own) <= 20_000 + 2500
+    one.finish()
+    assert stranger.exists() and not old.exists()
+    left = sorted(tmp_path.glob("lathe-0-*"))
+    assert sequences(left[-1])[-1] == 1000
+    assert said[0] == f"{old.name} is deleted, 1000 bytes: there are to be 20000 in all"
+    assert len(said) == 1 + one.sealed - len(left)
+
+
+def test_compressed_files_are_the_same(tmp_path: Path) -> None:
+    one = files(Policy(tmp_path, rotate_size=20_000, compress=True))
+    for first in range(1, 1001, 10):
+        one.append(blocks(first, 10), [10], [0])
+        one.tick()
+    one.finish()
+    found = sorted(tmp_path.iterdir())
+    assert all(path.name.endswith(".pcapng.gz") for path in found)
+    assert all_sequences(found) == list(range(1, 1001))
+    assert all(b"lathe" in gzip.decompress(path.read_bytes())[:200] for path in found)
+
+
+def test_what_a_crash_has_left_uncompressed_is_compressed(tmp_path: Path) -> None:
+    left = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
+    left.write_bytes(capture(numbered(5)))
+    half = left.with_name(left.name + ".gz.part")
+    half.write_bytes(b"half of it")
+    files(Policy(tmp_path, compress=True)).finish()
+    (zipped,) = tmp_path.iterdir()
+    assert zipped.name == left.name + ".gz"
+    assert sequences(zipped) == [1, 2, 3, 4, 5]
+
+
+def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files lets a part of a block be written, as a disk does that fills up."""
+    path = tmp_path / "limited.pcapng"
+    file = PartFile(path)
+    file.append(blocks(1, 10))
+    before = file.size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before + 100, hard))
+    try:
+        with pytest.raises(OSError) as raised:
+            file.append(blocks(11, 10))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG
+    part = path.with_name(path.name + ".part")
+    assert part.stat().st_size == file.size == before
+    file.append(blocks(11, 10))
+    file.seal(sync=False)
+    assert path.read_bytes() == blocks(1, 10) + blocks(11, 10)
+
+
+@pytest.mark.parametrize(
+    ("sync", "expected"), [("never", 0), ("seal", 1), ("always", 11), ("5", 3)], ids=lambda value: str(value)
+)
+def test_the_disk_is_told_as_often_as_asked(
+    sync: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, calls = [0.0], [0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    def count(fd: int) -> None:
+        calls[0] += 0 if os.path.isdir(f"/proc/self/fd/{fd}") else 1
+
+    monkeypatch.setattr("os.fdatasync", count)
+    monkeypatch.setattr("os.fsync", count)
+    one = files(Policy(tmp_path, sync=sync))
+    for first in range(10):
+        one.append(blocks(first, 1), [1], [0])
+        one.tick()
+        now[0] += 1.25
+    one.finish()
+    assert calls[0] == expected
+
+
+def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
+    one, ring = files(Policy(tmp_path)), Ring(20_000)
+    for first in range(1, 1001, 10):
+        ring.append(blocks(first, 10), [10], [0])
+    count = ring.write_out(one)
+    (path,) = tmp_path.iterdir()
+    found = sequences(path)
+    assert len(found) == count
+    assert found == list(range(found[0], 1001))
+    assert 15_000 < path.stat().st_size < 20_500
+    ring.append(blocks(1001, 1), [1], [0])
+    assert ring.write_out(one) == 1
+    assert sequences(sorted(tmp_path.iterdir())[-1]) == [1001]
+
+
+def test_names_of_machines_are_names_of_files() -> None:
+    assert file_prefix("a/b c.é", [0, 3]) == "a_b_c._-0+3-"
+
+
+def cuts(ends: list[int], size: int) -> Iterator[int]:
+    """Some thousand places: around each block's end, and at random."""
+    near = {end + step for end in ends for step in range(-9, 10)}
+    somewhere = random.Random(6).sample(range(size), 1000)
+    return iter(sorted({cut for cut in near.union(somewhere) if 0 <= cut <= size}))
+
+
+def test_killed_at_any_byte_what_was_flushed_is_readable(tmp_path: Path) -> None:
+    """Thousands of cut points: Reader has every message that was whole, in both modes."""
+    one = files(Policy(tmp_path))
+    for first in range(1, 201, 10):
+        one.append(blocks(first, 10), [10], [0])
+    (path,) = tmp_path.iterdir()
+    data = path.read_bytes()
+    ends = [*(each.facts.offset for each in read(path)[0][1:]), len(data)]
+    tried = 0
+    for cut in cuts(ends, len(data)):
+        records, damage = read(data[:cut], strict=False)
+        whole = sum(end <= cut for end in ends)
+        assert [each.facts.sequence for each in records] == list(range(1, whole + 1))
+        last = max([end for end in ends if end <= cut], default=0)
+        if whole:
+            assert sum(each.length for each in damage) == cut - last
+        tried += 1
+    assert tried > 4000
