@@ -9,7 +9,7 @@
 local kbus = Proto("kbus", "KBUS")
 kbus.prefs.check_crc = Pref.bool("Check CRCs", true, "This takes time where messages are large")
 
-local FRAME_VERSION, FRAME_HEADER, AFTER_CRC = 1, 32, 8
+local FRAME_VERSION, FRAME_HEADER, AFTER_CRC = 1, 32, 8 -- a later header may be longer
 local MESSAGE_HEADER, EXTENSION, END_GUARD_SIZE = 40, 16, 4
 local START_GUARD, END_GUARD = 0x7375626B, 0x6B627573
 local WANT_A_REPLY, SYNTHETIC, EXTENDED = 0x1, 0x4, 0x400
@@ -166,7 +166,8 @@ end
 local function as_text(bytes)
 	local rest = bytes:gsub("[\t\n\r\32-\126]+", " ")
 	for _, sequence in ipairs({
-		"[\194-\223][\128-\191]", "\224[\160-\191][\128-\191]", "[\225-\236\238\239][\128-\191][\128-\191]",
+		"\194[\160-\191]", "[\195-\223][\128-\191]", "\224[\160-\191][\128-\191]",
+		"[\225-\236\238\239][\128-\191][\128-\191]",
 		"\237[\128-\159][\128-\191]", "\240[\144-\191][\128-\191][\128-\191]",
 		"[\241-\243][\128-\191][\128-\191][\128-\191]", "\244[\128-\143][\128-\191][\128-\191]",
 	}) do
@@ -224,11 +225,11 @@ local function what_is_wrong_with_frame(tvb, order)
 	if tvb:len() < FRAME_HEADER then return "too short for a frame header" end
 	local version, length = order.uint(tvb(0, 2)), order.uint(tvb(2, 2))
 	if version ~= FRAME_VERSION then return "layout of version " .. version end
-	if length ~= FRAME_HEADER then return "frame header of " .. length .. " bytes" end
+	if length < FRAME_HEADER or length > tvb:len() then return "frame header of " .. length .. " bytes" end
 end
 
 local function show_frame(tvb, order, tree, number)
-	tree = tree:add(kbus, tvb(0, FRAME_HEADER), "Frame header of the recorder")
+	tree = tree:add(kbus, tvb(0, order.uint(tvb(2, 2))), "Frame header of the recorder")
 	order.add(tree, f.frame_version, tvb(0, 2))
 	order.add(tree, f.frame_header_len, tvb(2, 2))
 	local crc = order.add(tree, f.crc, tvb(4, 4))
@@ -361,7 +362,7 @@ local function show(tvb, order, tree, pinfo)
 	local monotonic = order.uint64(tvb(16, 8))
 	note_losses(pinfo.number, order.uint64(tvb(24, 8)))
 	show_frame(tvb, order, tree, pinfo.number)
-	local inner, at = tvb(FRAME_HEADER):tvb()
+	local inner, at = tvb(order.uint(tvb(2, 2))):tvb()
 	at, wrong = layout(inner, order)
 	if wrong then return wrong end
 	local m = read_message(inner, order, at)
