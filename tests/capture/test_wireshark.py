@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The dissector, by tshark, on files that the recorder's writer has written. Source: pipeline, 'Capture files'."""
+"""The dissector, by tshark, on files of the recorder's writer. Source: pipeline, 'Capture files'."""
 
 from __future__ import annotations
 

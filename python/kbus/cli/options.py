@@ -8,10 +8,12 @@ import math
 from typing import Any
 
 from .. import names
+from .lines import CLOCKS
 
 __all__ = [
     "NAME_HELP",
     "Subparsers",
+    "add_clock",
     "add_count",
     "add_data",
     "add_device",
@@ -47,6 +49,17 @@ def add_device_filter(parser: argparse.ArgumentParser) -> None:
 def add_json(parser: argparse._ActionsContainer) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def add_clock(parser: argparse._ActionsContainer) -> None:
+    """``-t WAY``, how lines tell the time; None if it is not given."""
+    parser.add_argument(
+        "-t",
+        dest="clock",
+        choices=CLOCKS,
+        help="how lines tell the time: seconds since 1970, since the line before, since the first line,"
+        " or date and time (default: abs)",
+    )
 
 
 def add_hex(parser: argparse.ArgumentParser, what: str) -> None:
