@@ -8,7 +8,8 @@ import itertools
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Optional, TextIO
+from io import FileIO
+from typing import Optional
 
 from .. import Ksock, Message, abi
 from . import options
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
 class _Screen:
     """Shows messages in the form that the options say, and writes them to the log if there is one."""
 
-    def __init__(self, args: argparse.Namespace, log: Optional[TextIO]) -> None:
+    def __init__(self, args: argparse.Namespace, log: Optional[FileIO]) -> None:
         self._args = args
         self._log = log
         self._clock = Clock(args.clock or "abs")
@@ -108,23 +109,25 @@ class _Screen:
             put_line(as_line(message, device, self._clock.text(now), always_hex, peer))
         if self._log:
             line = as_line(message, device, self._log_clock.text(now), always_hex, peer)
-            try:
-                self._log.write(line + "\n")
-            except OSError as error:
-                raise _log_failure(self._args.log, error) from error
+            _append(self._log, line)
         self.count += 1
 
 
-def _open_log(path: str) -> TextIO:
+def _open_log(path: str) -> FileIO:
     try:
-        # By lines, so that nothing is lost of what was shown.
-        return open(path, "a", encoding="utf-8", buffering=1)
+        return FileIO(path, "a")
     except OSError as error:
-        raise _log_failure(path, error) from error
+        raise Failure(f"can't write to {path}: {error.strerror}") from error
 
 
-def _log_failure(path: str, error: OSError) -> Failure:
-    return Failure(f"can't write to {path}: {error.strerror}")
+def _append(log: FileIO, line: str) -> None:
+    """Write the line at once, so that the log has all that was shown."""
+    rest = line.encode() + b"\n"
+    try:
+        while rest:
+            rest = rest[log.write(rest) or 0 :]
+    except OSError as error:
+        raise Failure(f"can't write to {log.name}: {error.strerror}") from error
 
 
 def _messages(ksock: Ksock, signals: EndSignals, timeout: Optional[float]) -> Iterator[Message]:
