@@ -51,6 +51,7 @@ MISSING = "999"
         (["stats", "-d", "-1"], "'-1' is not a number from 0"),
         (["bindings", "--tree", "--json"], "not allowed with"),
         (["bindings", "--tree", "--watch"], "--tree shows all at once"),
+        (["bindings", "--watch", "--json", "-t", "zero"], "and no -t"),
         (["bindings", "-t", "zero"], "need --watch"),
         (["bindings", "-n", "1"], "need --watch"),
         (["bindings", "--interval", "1"], "need --watch"),

@@ -14,7 +14,7 @@ from kbus.cli import logs
 from kbus.cli.peers import Peer
 from tests.kernel.command import bound, running
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import take
+from tests.kernel.helpers import take, wait_until
 
 COMMAND = Path("/proc/self/comm").read_text().rstrip("\n")
 
@@ -54,7 +54,7 @@ def test_filters(ksock: OpenKsock) -> None:
         asker.send_msg(Request("$.A", "this one"))
         status, out, err = process.end()
     assert (status, json.loads(out)["data"]) == (0, "this one")
-    assert err == "kbus listen: 1 messages shown, 2 passed over\n"
+    assert err == "kbus listen: 1 shown, 2 passed over\n"
 
 
 def test_the_log_is_what_was_shown(ksock: OpenKsock, tmp_path: Path) -> None:
@@ -143,3 +143,12 @@ def test_bindings_as_a_tree(ksock: OpenKsock) -> None:
     who = f"{both.ksock_id()} ({os.getpid()} {COMMAND})"
     assert (status, err) == (0, "")
     assert out == f"kbus0\n└── $\n    └── A\n        ├── *  replier {who}\n        └── B  listener {who}\n"
+
+
+def test_watching_ends_when_nobody_reads_it(ksock: OpenKsock) -> None:
+    ksock().bind("$.A")
+    with running("bindings", "--watch") as process:
+        process.stdout.readline()
+        process.stdout.close()
+        wait_until(process.has_ended, "the command ends")
+        assert (process.status, process.stderr.read()) == (0, b"")

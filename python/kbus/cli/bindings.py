@@ -7,8 +7,9 @@ import argparse
 import dataclasses
 import json
 import select
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from .. import inspect
@@ -18,7 +19,7 @@ from .changes import changes
 from .failures import Failure, proc_failure
 from .ksocks import EndSignals
 from .lines import Clock
-from .output import flush, put_json, put_line, put_table
+from .output import StdoutClosed, flush, put_json, put_line, put_table
 from .processes import command_of
 from .tree import tree
 
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace) -> None:
     if args.watch:
         if args.tree:
             raise Failure.usage("--tree shows all at once, and --watch what changes")
+        if args.json and args.clock:
+            raise Failure.usage("--json always has the nanoseconds since 1970, and no -t")
         with EndSignals() as signals:
             _watch(args, signals)
         return
@@ -96,6 +99,7 @@ def _watch(args: argparse.Namespace, signals: EndSignals) -> None:
     left = args.count
     for after in _looks(args, signals):
         gone, come = changes(before, after)
+        screen.forget_all_but(before + after)
         before = after
         changed = [("-", each) for each in gone] + [("+", each) for each in come]
         for sign, each in changed[:left]:
@@ -110,11 +114,15 @@ def _looks(args: argparse.Namespace, signals: EndSignals) -> Iterator[list[Bindi
     """What there is, each time that the interval is over, until one of the signals comes."""
     poll = select.poll()
     poll.register(signals.fileno(), select.POLLIN)
+    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+    poll.register(sys.stdout.fileno(), 0)
     while True:
         flush()
-        poll.poll((args.interval or DEFAULT_INTERVAL) * 1000)
+        ready = dict(poll.poll((args.interval or DEFAULT_INTERVAL) * 1000))
         if signals.came:
             return
+        if sys.stdout.fileno() in ready:
+            raise StdoutClosed
         yield _look(args)
 
 
@@ -128,6 +136,11 @@ class _Screen:
         self._clock = Clock(args.clock or "abs")
         # The process may be gone when the binding is.
         self._commands: dict[tuple[int, int], str] = {}
+
+    def forget_all_but(self, bindings: Iterable[Binding]) -> None:
+        """Let go of what is known of other KSocks."""
+        ksocks = {(each.device, each.ksock_id) for each in bindings}
+        self._commands = {ksock: self._commands[ksock] for ksock in ksocks & self._commands.keys()}
 
     def show(self, sign: str, binding: Binding) -> None:
         """Show that this has been seen now."""

@@ -38,7 +38,7 @@ def add(subparsers: options.Subparsers) -> None:
     options.add_hex(parser, "show the data as hex digits, even if it is text")
     parser.add_argument("--peers", action="store_true", help="show who sent it: process id and program")
     parser.add_argument(
-        "--log", metavar="FILE", help="append the same lines to a file, always with seconds since 1970"
+        "--log", metavar="FILE", help="append them to a file too, as lines with seconds since 1970"
     )
     parser.add_argument("--max-messages", type=options.positive, metavar="N", help="length of the queue")
     parser.add_argument(
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
             if lost:
                 say("listen", f"{lost} messages were lost in all; --max-messages makes the queue longer")
             if chosen != Filter():
-                say("listen", f"{screen.count} messages shown, {passed_over} passed over")
+                say("listen", f"{screen.count} shown, {passed_over} passed over")
 
 
 class _Screen:

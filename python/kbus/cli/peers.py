@@ -11,6 +11,10 @@ from .processes import command_of
 __all__ = ["Peer", "Peers"]
 
 
+#: KSocks that are remembered, before all are looked up again
+_MOST = 10_000
+
+
 class Peer(NamedTuple):
     """The process that opened a KSock: its id in our pid namespace, and the name of its program."""
 
@@ -19,20 +23,16 @@ class Peer(NamedTuple):
 
 
 class Peers:
-    """Looks up who opened a KSock of the same device, and remembers it: ids are not used again for long.
+    """Looks up who opened a KSock of the same device, and remembers it: ids do not come again for long."""
 
-    ``most`` KSocks are remembered; then all are looked up again.
-    """
-
-    def __init__(self, ksock: Ksock, most: int = 10_000) -> None:
+    def __init__(self, ksock: Ksock) -> None:
         self._ksock = ksock
-        self._most = most
         self._known: dict[int, Optional[Peer]] = {0: None}
 
     def of(self, ksock_id: int) -> Optional[Peer]:
         """The process, or None for KBUS itself and for a KSock that was closed before this was asked."""
         if ksock_id not in self._known:
-            if len(self._known) > self._most:
+            if len(self._known) > _MOST:
                 self._known = {0: None}
             self._known[ksock_id] = self._look_up(ksock_id)
         return self._known[ksock_id]
