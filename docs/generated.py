@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sphinx directives for what the docs take from the code when they are built, so that it is never stale.
 
-``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints. ``rule-tests`` is the table of the rules,
-axioms and parts of the ABI with the tests that cover each.
+``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints, ``kbus-top-keys`` what ``kbus top`` tells of
+its keys. ``rule-tests`` is the table of the rules, axioms and parts of the ABI with the tests that cover each.
 """
 
 import io
@@ -18,6 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from kbus import cli
+from kbus.cli.top import page
 from tests.kernel import rules
 
 ABI_PAGES = Path(__file__).parent / "abi"
@@ -36,6 +37,16 @@ class Help(SphinxDirective):
             cli.main([self.arguments[0], "--help"])
         text = printed.getvalue()
         return [nodes.literal_block(text, text, language="text")]
+
+
+class TopKeys(SphinxDirective):
+    """``kbus-top-keys``."""
+
+    def run(self) -> list[nodes.Node]:
+        """Give a literal block."""
+        self.env.note_reread()
+        keys = page.HELP.rpartition("\n\n")[0]
+        return [nodes.literal_block(keys, keys, language="text")]
 
 
 class RuleTests(SphinxDirective):
@@ -67,6 +78,7 @@ def _unlink(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Make the directives known, and manual pages readable."""
     app.add_directive("kbus-help", Help)
+    app.add_directive("kbus-top-keys", TopKeys)
     app.add_directive("rule-tests", RuleTests)
     app.connect("doctree-resolved", _unlink)
     return {"parallel_read_safe": True}
