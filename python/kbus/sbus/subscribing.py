@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The subscriptions of all clients of a bridge, within their limits, and the KBUS bindings they need."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from . import patterns, secret
+from .bindings import Bindings
+from .keymap import KeyMap
+from .limits import SUBSCRIPTION_COST, Limits
+from .peer import Peer
+from .routing import Table
+
+#: How many subscriptions of clients that have left are removed at a time, as others wait meanwhile.
+_SLICE = 200
+
+
+class OverLimit(ValueError):
+    """The client has as many subscriptions as it may have."""
+
+
+class Subscriptions:
+    """Who is subscribed to what. Patterns that begin with ``!/cred/`` are complete, and kept apart.
+
+    ``changed`` is called with the message name that somebody's subscription is about, or None if there may be
+    several.
+    """
+
+    def __init__(
+        self, keymap: KeyMap, bindings: Bindings, limits: Limits, changed: Callable[[object], None]
+    ) -> None:
+        self._keymap = keymap
+        self._bindings = bindings
+        self._limits = limits
+        self._changed = changed
+        self._public: Table[Peer] = Table(keymap.separator)
+        self._secret: Table[Peer] = Table(keymap.separator)
+        self._leaving: deque[Peer] = deque()
+
+    def add(self, peer: Peer, pattern: bytes) -> None:
+        """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
+        cost = len(pattern) + SUBSCRIPTION_COST
+        globs = self._globs(pattern)
+        if peer.subscription_bytes + cost > self._limits.subscription_bytes:
+            raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
+        if peer.globs + globs > self._limits.globs:
+            raise OverLimit(f"over {self._limits.globs} patterns with * beside other bytes")
+        if not pattern.startswith(secret.PREFIX):
+            name = self._keymap.binding(pattern)
+            if name is not None:
+                self._bindings.want(name)
+        self._table(pattern).add(pattern, peer)
+        self._note(pattern)
+        peer.patterns[pattern] += 1
+        peer.subscription_bytes += cost
+        peer.globs += globs
+
+    def remove(self, peer: Peer, pattern: bytes) -> bool:
+        """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
+        if not peer.patterns[pattern]:
+            del peer.patterns[pattern]
+            return False
+        self._remove(peer, pattern)
+        return True
+
+    def leave(self, peer: Peer) -> None:
+        """Remove all that a client has, which is not found any more from now on, some at a time."""
+        self._changed(None)
+        if peer.patterns:
+            self._leaving.append(peer)
+
+    @property
+    def has_leaving(self) -> bool:
+        """Whether ``forget`` has something to do."""
+        return bool(self._leaving)
+
+    def forget(self) -> None:
+        """Remove some of the subscriptions of those who have left."""
+        for _ in range(_SLICE):
+            if not self._leaving:
+                return
+            peer = self._leaving[0]
+            if peer.patterns:
+                self._remove(peer, next(iter(peer.patterns)))
+            else:
+                self._leaving.popleft()
+
+    def subscribers(self, key: bytes) -> Iterable[Peer]:
+        """Return who gets a message with this key, which is no secret one."""
+        return (peer for peer in self._public.find(key) if not peer.is_closed)
+
+    def secret_subscribers(self, key: bytes) -> Iterable[Peer]:
+        """Return who gets a secret message with this complete key."""
+        return (peer for peer in self._secret.find(key) if not peer.is_closed and peer.identity.holds())
+
+    def _remove(self, peer: Peer, pattern: bytes) -> None:
+        self._table(pattern).remove(pattern, peer)
+        peer.patterns[pattern] -= 1
+        if not peer.patterns[pattern]:
+            del peer.patterns[pattern]
+        peer.subscription_bytes -= len(pattern) + SUBSCRIPTION_COST
+        peer.globs -= self._globs(pattern)
+        if not pattern.startswith(secret.PREFIX):
+            name = self._keymap.binding(pattern)
+            if name is not None:
+                self._bindings.unwant(name)
+        self._note(pattern)
+
+    def _table(self, pattern: bytes) -> Table[Peer]:
+        return self._secret if pattern.startswith(secret.PREFIX) else self._public
+
+    def _note(self, pattern: bytes) -> None:
+        is_exact = patterns.is_exact(pattern, self._keymap.separator)
+        self._changed(self._keymap.binding(pattern) if is_exact else None)
+
+    def _globs(self, pattern: bytes) -> int:
+        """1 if ``*`` stands beside other bytes in a segment, else 0."""
+        return int(any(b"*" in part and part != b"*" for part in pattern.split(self._keymap.separator)))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""Messages between the clients of a bridge and KBUS, as few Python operations for each as possible.
+
+A publication waits here until there is a batch or nothing else to do; one call then sends all of them
+and brings what has come, which includes them. Messages that follow each other and go to the same
+clients are sent to each of them with one call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Optional
+
+from .. import abi
+from . import counts
+from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement
+from .keymap import KeyMap
+from .mmsg import BATCH, Sender
+from .packets import MSG
+from .peer import Peer
+
+#: Entries of a cache. When it is full it is forgotten: whoever uses that many keys is as slow as without it.
+_MOST_CACHED = 8192
+#: How often what has come is taken before clients have their turn again.
+_ROUNDS = 4
+
+#: how packets with this key begin, and who gets them
+_Route = tuple[bytes, tuple[Peer, ...]]
+_NO_ROUTE: _Route = (b"", ())
+
+_unpack_header = abi.MESSAGE_HEADER.unpack_from
+_HEADER_SIZE = abi.MESSAGE_HEADER.size
+_EXTENSION_SIZE = 2 * abi.ORIG_FROM.size
+_EXTENDED, _URGENT = abi.BIT_EXTENDED, abi.BIT_URGENT
+_PAD_SHIFT = abi.DATA_PAD_SHIFT
+#: What the number of the client that published a message is, in the user bits of its flags.
+NUMBER_SHIFT, MOST_NUMBER = 16, 0x3FFF
+_KBUS_OWN = b"$.KBUS."
+
+
+class Traffic:
+    """What is on its way.
+
+    ``special`` are the clients, by number, for which it matters that a message is their own. ``changed``
+    collects the clients whose queue, or whose right to be read, is not as it was.
+    """
+
+    def __init__(self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]]) -> None:
+        self._bus = bus
+        self._keymap = keymap
+        self._subscribers = subscribers
+        self._sender = Sender()
+        self._names: dict[bytes, bytes] = {}
+        self._routes: dict[bytes, _Route] = {}
+        self._frames: list[bytes] = []
+        self._frame_bytes = 0
+        self._publishers: list[Peer] = []
+        self.special: dict[int, Peer] = {}
+        self.changed: set[Peer] = set()
+
+    # From clients to KBUS.
+
+    def publish(self, peer: Peer, key: bytes, payload: bytes) -> None:
+        """Send a message soon. Raises NameTooLong, and PermissionError for a name of KBUS's own."""
+        name = self._names.get(key)
+        if name is None:
+            name = self._keymap.name(key)
+            if name.startswith(_KBUS_OWN):
+                raise PermissionError(f"{name.decode()} is below $.KBUS")
+            if len(self._names) >= _MOST_CACHED:
+                self._names.clear()
+            self._names[key] = name
+        frame = announcement(name, payload, peer.number)
+        self._frames.append(frame)
+        self._publishers.append(peer)
+        self._frame_bytes += len(frame)
+        if self._frame_bytes >= MOST_BYTES or len(self._frames) >= MOST_MESSAGES:
+            self.exchange()
+
+    def exchange(self) -> None:
+        """Send what has been published, and deliver what has come, but not for ever."""
+        # What is sent now must find room in the queue, whatever others send.
+        for _ in range(self._bus.queue_length):
+            if self._bus.queued <= self._bus.queue_length // 2:
+                break
+            self._deliver(self._bus.exchange(b"")[2])
+        frames, publishers = self._frames, self._publishers
+        self._frames, self._publishers, self._frame_bytes = [], [], 0
+        done = rounds = 0
+        while done < len(frames) or rounds == 0 or (self._bus.queued and rounds < _ROUNDS):
+            sent, error, received = self._bus.exchange(b"".join(frames[done:]))
+            rounds += 1
+            for peer in publishers[done : done + sent]:
+                peer.counts.published += 1
+            done += sent
+            if received:
+                self._deliver(received)
+            if error:
+                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
+                done += 1
+
+    def drain(self) -> None:
+        """Send what has been published, and deliver all that has come until now."""
+        self.exchange()
+        left = self._bus.queued
+        while left > 0 and self._bus.queued:
+            left -= self._deliver(self._bus.exchange(b"")[2])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here or, as far as is known, in KBUS."""
+        return not self._frames and not self._bus.queued
+
+    # From KBUS to clients.
+
+    def forget_routes(self, name: object) -> None:
+        """Find out anew who gets messages of this name, or of all names if it is None."""
+        if name is None:
+            self._routes.clear()
+        else:
+            self._routes.pop(name, None)  # type: ignore[call-overload]
+
+    def _find_route(self, name: bytes) -> _Route:
+        if len(self._routes) >= _MOST_CACHED:
+            self._routes.clear()
+        key = self._keymap.key(name)
+        targets = tuple(self._subscribers(key))
+        route = (b"%s %s\0" % (MSG, key), targets) if targets else _NO_ROUTE
+        self._routes[name] = route
+        return route
+
+    def _deliver(self, data: bytes) -> int:
+        """Deliver messages, and return how many of them are not urgent."""
+        routes, special, own = self._routes, self.special, self._bus.id
+        calm = position = 0
+        length = len(data)
+        packets: list[bytes] = []
+        last_route, last_publisher = _NO_ROUTE, None
+        while position < length:
+            _, _, _, _, _, _, sender, flags, name_len, data_words = _unpack_header(data, position)
+            name_at = position + _HEADER_SIZE
+            if flags & _EXTENDED:
+                name_at += _EXTENSION_SIZE
+            if not flags & _URGENT:
+                calm += 1
+            data_at = name_at + ((name_len + 3) & ~3)
+            end = data_at + 4 * data_words
+            # From the end guard to where the next message begins.
+            position = (end + 11) & ~7
+            name = data[name_at : name_at + name_len]
+            route = routes.get(name)
+            if route is None:
+                route = self._find_route(name)
+            if route is _NO_ROUTE:
+                continue
+            publisher: Optional[Peer] = None
+            if special and sender == own:
+                publisher = special.get(flags >> NUMBER_SHIFT & MOST_NUMBER)
+            if route is not last_route or publisher is not last_publisher:
+                if packets:
+                    self.send(last_route[1], packets, last_publisher)
+                packets = []
+                last_route, last_publisher = route, publisher
+            # A careless sender may claim padding where there is no data.
+            packets.append(route[0] + data[data_at : end - (flags >> _PAD_SHIFT)] if data_words else route[0])
+        if packets:
+            self.send(last_route[1], packets, last_publisher)
+        return calm
+
+    def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
+        """Send packets to clients. ``publisher`` is who published them, if that matters."""
+        for begin in range(0, len(packets), BATCH):
+            batch = packets[begin : begin + BATCH]
+            sender = None
+            if len(batch) > 1:
+                sender = self._sender
+                sender.load(batch)
+            for peer in targets:
+                if peer is publisher and not peer.settings.echo:
+                    continue
+                peer.send(batch, publisher, sender)
+                if peer.backlog or peer.is_gone or peer.is_doomed:
+                    self.changed.add(peer)
+        if publisher is not None and publisher.waits_for:
+            self.changed.add(publisher)
