@@ -15,15 +15,22 @@ from .client import Client
 _PATIENCE = 10.0
 
 
+def ask(place: str) -> bytes:
+    """Return the statistics of the daemon there, lines of JSON. Raises OSError; TimeoutError if it is silent."""
+    told = b""
+    with Client(place) as client:
+        client.control(STATS)
+        while piece := client.expect_control(STATS, _PATIENCE).payload:
+            told += piece
+    return told
+
+
 def tell_stats(at: Optional[Address]) -> int:
     """Print what the daemon tells, and return the exit status."""
     place = str(at or address.DEFAULT)
     try:
-        with Client(place) as client:
-            client.control(STATS)
-            while piece := client.expect_control(STATS, _PATIENCE).payload:
-                sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
+        sys.stdout.buffer.write(ask(place))
+        sys.stdout.buffer.flush()
     except TimeoutError:
         print(
             f"kbus-sbusd: {place} does not tell; it must be your daemon, or you root, and one with"
