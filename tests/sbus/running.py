@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -37,15 +38,12 @@ class Daemon:
         ready = str(directory / f"{name}.notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(ready)
-            notify.settimeout(PATIENCE)
             self.pid = os.fork()
             if self.pid == 0:
                 _run(["-f", "-p", "/dev/null", *where, *options], self.log, ready)
-            try:
-                assert notify.recv(100) == b"READY=1"
-            except BaseException:
+            if not _is_told(notify, self.pid):
                 self.kill()
-                raise AssertionError(self.said()) from None
+                raise AssertionError(self.said())
 
     def client(self, **more: str) -> Client:
         """One more client."""
@@ -97,6 +95,18 @@ class Daemon:
         assert "Traceback" not in self.said()
 
 
+def _is_told(notify: socket.socket, pid: int) -> bool:
+    """Whether the process says that it is ready, before it ends."""
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        for each in (notify.fileno(), process):
+            poll.register(each, select.POLLIN)
+        return notify.fileno() in dict(poll.poll(PATIENCE * 1000)) and notify.recv(100) == b"READY=1"
+    finally:
+        os.close(process)
+
+
 def _run(arguments: list[str], log: Path, notify: str) -> None:
     """In the child: be the daemon."""
     try:
@@ -104,7 +114,9 @@ def _run(arguments: list[str], log: Path, notify: str) -> None:
             os.dup2(stderr.fileno(), 2)
         sys.stderr = os.fdopen(2, "w", closefd=False)
         os.environ["NOTIFY_SOCKET"] = notify
-        os._exit(main(arguments))
+        status = main(arguments)
+        sys.stderr.flush()
+        os._exit(status)
     except BaseException:
         traceback.print_exc()
         os._exit(70)

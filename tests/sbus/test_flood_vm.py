@@ -224,10 +224,10 @@ def test_echo_of_secret_messages(daemon: StartDaemon) -> None:
         client.subscribe("!/cred////x")
         own = client.whoami(PATIENCE)
         client.control("echo/off")
-        client.publish(own + b"//x", b"1")
+        client.publish(own + b"/x", b"1")
         client.control("echo/on")
-        client.publish(own + b"//x", b"2")
-        assert receive(client, 1) == [(own + b"//x", b"2")]
+        client.publish(own + b"/x", b"2")
+        assert receive(client, 1) == [(own + b"/x", b"2")]
 
 
 def test_rule_unknown_control_messages_are_ignored_and_counted(daemon: StartDaemon) -> None:

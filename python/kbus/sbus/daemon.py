@@ -35,9 +35,8 @@ class _Failure(Exception):
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbusd`` with these arguments, or those of the process, and return its exit status."""
-    parser = _parser()
     try:
-        args = parser.parse_args(argv)
+        args = parser().parse_args(argv)
     except SystemExit as wanted:
         return int(wanted.code or 0)
     if args.stats:
@@ -107,7 +106,8 @@ def _access(args: argparse.Namespace) -> Access:
     return Access(mode if args.mode is None else args.mode, args.group)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return what understands the command line."""
     parser = argparse.ArgumentParser(
         prog="kbus-sbusd",
         description="Let programs that know only the sbus protocol use a KBUS device.",
@@ -193,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         (
             "subscription-bytes",
             limits.subscription_bytes,
-            "bytes of a client's subscriptions, 128 each beside the pattern",
+            "bytes of memory for a client's subscriptions",
         ),
         ("globs", limits.globs, "patterns of a client with * beside other bytes"),
     ):

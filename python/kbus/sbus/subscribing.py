@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from . import patterns, secret
 from .bindings import Bindings
 from .keymap import KeyMap
-from .limits import SUBSCRIPTION_COST, Limits
+from .limits import Limits, cost
 from .peer import Peer
 from .routing import Table
 
@@ -41,9 +41,9 @@ class Subscriptions:
 
     def add(self, peer: Peer, pattern: bytes) -> None:
         """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
-        cost = len(pattern) + SUBSCRIPTION_COST
+        size = cost(pattern, self._keymap.separator)
         globs = self._globs(pattern)
-        if peer.subscription_bytes + cost > self._limits.subscription_bytes:
+        if peer.subscription_bytes + size > self._limits.subscription_bytes:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
         if peer.globs + globs > self._limits.globs:
             raise OverLimit(f"over {self._limits.globs} patterns with * beside other bytes")
@@ -54,7 +54,7 @@ class Subscriptions:
         self._table(pattern).add(pattern, peer)
         self._note(pattern)
         peer.patterns[pattern] += 1
-        peer.subscription_bytes += cost
+        peer.subscription_bytes += size
         peer.globs += globs
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
@@ -100,7 +100,7 @@ class Subscriptions:
         peer.patterns[pattern] -= 1
         if not peer.patterns[pattern]:
             del peer.patterns[pattern]
-        peer.subscription_bytes -= len(pattern) + SUBSCRIPTION_COST
+        peer.subscription_bytes -= cost(pattern, self._keymap.separator)
         peer.globs -= self._globs(pattern)
         if not pattern.startswith(secret.PREFIX):
             name = self._keymap.binding(pattern)
