@@ -41,9 +41,11 @@ class Daemon:
             self.pid = os.fork()
             if self.pid == 0:
                 _run(["-f", "-p", "/dev/null", *where, *options], self.log, ready)
-            if not _is_told(notify, self.pid):
-                self.kill()
-                raise AssertionError(self.said())
+            is_ready = _is_told(notify, self.pid)
+        os.unlink(ready)
+        if not is_ready:
+            self.kill()
+            raise AssertionError(self.said())
 
     def client(self, **more: str) -> Client:
         """One more client."""
