@@ -139,7 +139,7 @@ def test_coming_and_going_costs_no_calls() -> None:
         bindings.unwant(b"$.a.b")
         bindings.unwant(b"$.a.*")
     assert kernel.calls == 1
-    assert bindings.next_tidy() is not None
+    assert bindings.tidy_at is not None
 
 
 def test_too_many_are_made_wider() -> None:

@@ -102,10 +102,10 @@ def test_rule_orders(steps: list[bytes | str | None]) -> None:
         elif plain.packets:
             assert backlog.first() == plain.packets[_index(plain)]
             assert backlog.pop() == plain.pop()
-        assert len(backlog) == len(plain.packets)
+        assert backlog.count == len(plain.packets)
         assert backlog.bytes == sum(map(len, plain.packets))
     assert backlog.clear() == len(plain.packets)
-    assert (len(backlog), backlog.bytes) == (0, 0)
+    assert (backlog.count, backlog.bytes) == (0, 0)
 
 
 def _index(plain: PlainBacklog) -> int:

@@ -17,17 +17,15 @@ class Backlog:
     """A queue of packets.
 
     ``order`` is ``queue`` (the oldest goes first), ``stack`` (the newest) or ``random`` (the largest, which
-    frees memory as fast as possible). ``bytes`` is the sum of their lengths.
+    frees memory as fast as possible). ``count`` is how many there are, ``bytes`` the sum of their lengths.
     """
 
     def __init__(self) -> None:
         self.order = "queue"
+        self.count = 0
         self.bytes = 0
         self._entries: Union[deque[_Entry], list[_Entry]] = deque()
         self._came = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def set_order(self, order: str) -> None:
         """Let what is queued, too, go in another order."""
@@ -41,6 +39,7 @@ class Backlog:
         """Add a packet."""
         entry = (-len(packet), self._came, packet)
         self._came += 1
+        self.count += 1
         self.bytes += len(packet)
         if isinstance(self._entries, deque):
             self._entries.append(entry)
@@ -57,12 +56,13 @@ class Backlog:
             packet = heappop(self._entries)[2]
         else:
             packet = (self._entries.pop() if self.order == "stack" else self._entries.popleft())[2]
+        self.count -= 1
         self.bytes -= len(packet)
         return packet
 
     def clear(self) -> int:
         """Drop everything, and return how many packets that were."""
-        count = len(self._entries)
+        count = self.count
         self._entries.clear()
-        self.bytes = 0
+        self.count = self.bytes = 0
         return count

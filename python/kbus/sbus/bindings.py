@@ -56,7 +56,8 @@ class Bindings:
         self.wanted: Counter[bytes] = Counter()
         #: an ordered set
         self.bound: dict[bytes, None] = {}
-        self._tidy_at: Optional[float] = None
+        #: when ``tidy`` is due, in seconds of the monotonic clock; None if it is not needed
+        self.tidy_at: Optional[float] = None
         self._not_before = 0.0
 
     def want(self, name: bytes) -> None:
@@ -75,13 +76,9 @@ class Bindings:
             del self.wanted[name]
             self._tidy_later()
 
-    def next_tidy(self) -> Optional[float]:
-        """Return when ``tidy`` is due, in seconds of the monotonic clock; None if it is not needed."""
-        return self._tidy_at
-
     def tidy(self) -> None:
         """Bind what is wanted and nothing else, or what comes nearest to that within the limit."""
-        self._tidy_at = None
+        self.tidy_at = None
         if len(self.wanted) > _MOST_TIDIED:
             return
         began = time.monotonic()
@@ -110,8 +107,8 @@ class Bindings:
         self._not_before = time.monotonic() + _SHARE * took
 
     def _tidy_later(self, after: float = TIDY_AFTER) -> None:
-        if self._tidy_at is None:
-            self._tidy_at = max(time.monotonic() + after, self._not_before)
+        if self.tidy_at is None:
+            self.tidy_at = max(time.monotonic() + after, self._not_before)
 
     def _is_under(self, name: bytes, wildcards: Container[bytes]) -> bool:
         return any(cover in wildcards for cover in _covers_of(name, self._root))

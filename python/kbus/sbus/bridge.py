@@ -90,22 +90,28 @@ class Bridge:
             if len(packet) > most:
                 peer.drop(counts.TOO_LARGE, f"a packet of more than {most} bytes")
             elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
-                self._publish(peer, packet, packet[4:end], packet[end + 1 :])
+                key, payload = packet[4:end], packet[end + 1 :]
+                if not self.traffic.publish(peer, key, payload) and self._introduce(peer, packet, key):
+                    self.traffic.publish(peer, key, payload)
             elif not packet:
                 peer.drop(counts.EMPTY)
             else:
                 self._take_other(peer, packet)
 
-    def _publish(self, peer: Peer, packet: bytes, key: bytes, payload: bytes) -> None:
-        if b"!" in key and self._uses_token(key):
+    def _introduce(self, peer: Peer, packet: bytes, key: bytes) -> bool:
+        """Whether a message with a key that is not known yet is for KBUS."""
+        if self._uses_token(key):
             self._publish_secret(peer, packet, key)
-            return
+            return False
         try:
-            self.traffic.publish(peer, key, payload)
+            self.traffic.introduce(key)
         except NameTooLong as error:
             peer.drop(counts.NAME_TOO_LONG, error)
         except PermissionError as error:
             peer.drop(counts.KBUS_OWN, error)
+        else:
+            return True
+        return False
 
     def _publish_secret(self, peer: Peer, packet: bytes, key: bytes) -> None:
         complete = self._complete(peer, key, own_only=False)

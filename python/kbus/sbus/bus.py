@@ -21,10 +21,11 @@ MOST_MESSAGES = 128
 _RECEIVE_SIZE = 256 * 1024
 
 _IN = struct.Struct("=5Q5I")
-#: sent, error, kept, received, received_len, queued, next_len
-_OUT = struct.Struct("=7I")
-_LOST_AT, _OUT_AT = 32, 48
-_U64 = struct.Struct("=Q")
+#: lost, send_len and receive_len (not looked at), sent, error, kept, received, received_len, queued, next_len
+_OUT = struct.Struct("=QQ7I")
+_OUT_AT = 32
+# To look these up in abi for each message would take longer than what is done with them.
+_START_GUARD, _END_GUARD, _PAD_SHIFT = abi.MSG_START_GUARD, abi.MSG_END_GUARD, abi.DATA_PAD_SHIFT
 
 
 @lru_cache(maxsize=1024)
@@ -39,9 +40,8 @@ def announcement(name: bytes, data: bytes, user_bits: int) -> bytes:
     """Return an announcement as TRANSFER takes it. ``user_bits`` are bits 16 to 29 of the flags."""
     name_len, data_len = len(name), len(data)
     return _packer(name_len, data_len)(
-        abi.MSG_START_GUARD, 0, 0, 0, 0, 0, 0,
-        user_bits << 16 | (-data_len & 3) << abi.DATA_PAD_SHIFT,
-        name_len, (data_len + 3) >> 2, name, data, abi.MSG_END_GUARD,
+        _START_GUARD, 0, 0, 0, 0, 0, 0, user_bits << 16 | (-data_len & 3) << _PAD_SHIFT,
+        name_len, (data_len + 3) >> 2, name, data, _END_GUARD,
     )  # fmt: skip
 
 
@@ -58,11 +58,12 @@ class Bus:
         # Any number is cut down to what the administrator allows.
         self.queue_length = self.ksock.set_max_messages(abi.U32_MAX)
         self.id = self.ksock.ksock_id()
+        self._fd = self.ksock.fileno()
         self.queued = 0
         self.lost = 0
         self._argument = bytearray(abi.TRANSFER.size)
-        self._outgoing = array("B", bytes(MOST_BYTES))
-        self._incoming = array("B", bytes(_RECEIVE_SIZE))
+        self._outgoing = _Memory(MOST_BYTES)
+        self._incoming = _Memory(_RECEIVE_SIZE)
 
     def fileno(self) -> int:
         """Return the descriptor of the KSock, which is readable when messages wait."""
@@ -87,23 +88,33 @@ class Bus:
         were received, one after the other. Those after one that was refused are not sent.
         """
         length = len(outgoing)
-        if length > len(self._outgoing):
-            self._outgoing = array("B", bytes(length))
-        memoryview(self._outgoing)[:length] = outgoing
-        argument = self._argument
+        if length > self._outgoing.size:
+            self._outgoing = _Memory(length)
+        out, incoming, argument = self._outgoing, self._incoming, self._argument
+        out.view[:length] = outgoing
         _IN.pack_into(
             argument, 0,
-            self._outgoing.buffer_info()[0], 0, self._incoming.buffer_info()[0], abi.TRANSFER_NOW, 0,
-            length, len(self._incoming), 0, 0, 0,
+            out.address, 0, incoming.address, abi.TRANSFER_NOW, 0, length, incoming.size, 0, 0, 0,
         )  # fmt: skip
         try:
-            ioctl(self.ksock.fd, abi.IOC_TRANSFER, argument)
+            ioctl(self._fd, abi.IOC_TRANSFER, argument)
         except InterruptedError:
             # Nothing has been done.
             return 0, 0, b""
-        sent, error, _, count, received_len, self.queued, next_len = _OUT.unpack_from(argument, _OUT_AT)
-        (self.lost,) = _U64.unpack_from(argument, _LOST_AT)
-        received = memoryview(self._incoming)[:received_len].tobytes() if count else b""
-        if next_len > len(self._incoming):
-            self._incoming = array("B", bytes(next_len))
+        self.lost, _, sent, error, _, count, received_len, self.queued, next_len = _OUT.unpack_from(
+            argument, _OUT_AT
+        )
+        received = incoming.view[:received_len].tobytes() if count else b""
+        if next_len > incoming.size:
+            self._incoming = _Memory(next_len)
         return sent, error, received
+
+
+class _Memory:
+    """Bytes and where they are."""
+
+    def __init__(self, size: int) -> None:
+        memory = array("B", bytes(size))
+        self.size = size
+        self.address = memory.buffer_info()[0]
+        self.view = memoryview(memory)

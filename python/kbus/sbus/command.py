@@ -34,8 +34,14 @@ def main(argv: Optional[list[str]] = None) -> int:
     _add_pub(subparsers)
     _add_sub(subparsers)
     _add_whoami(subparsers)
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = parser.parse_args(argv)
+        if words and words[0] in subparsers.choices:
+            # Options may stand between KEY and DATA, which a plain parse_args() does not allow.
+            chosen = subparsers.choices[words[0]]
+            args = chosen.parse_intermixed_args(words[1:], argparse.Namespace(subcommand=words[0]))
+        else:
+            args = parser.parse_args(words)
     except SystemExit as wanted:
         return int(wanted.code or 0)
     try:

@@ -17,7 +17,8 @@ _UCRED = struct.Struct("=3i")
 #: the kernel's numbers, which Python does not name
 _SO_PEERGROUPS = 59
 _SO_PEERPIDFD = 77
-_MOST_GROUPS = 65536
+#: Python passes no larger buffer. Of whoever has more groups none are known.
+_MOST_GROUPS = 256
 
 
 class Identity:

@@ -83,42 +83,54 @@ class Peer:
         if self.is_doomed is None:
             self.is_doomed = cause
 
-    def send(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Optional[Sender]) -> None:
-        """Send packets, or do with them what flood control says.
+    def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
+        """Send a packet, or do with it what flood control says.
 
-        ``publisher`` is the client who published them, if it matters who that was. ``sender`` has them laid
-        out if there are at least two.
+        ``publisher`` is the client who published it, if it matters who that was. Returns False if that has
+        changed what is to be waited for at this client.
         """
+        if not self.backlog.count and not self.is_gone:
+            try:
+                self.socket.send(packet, _SEND_FLAGS)
+            except OSError as error:
+                if self._has_failed(packet, error):
+                    return not self.is_gone
+            else:
+                self.counts.delivered += 1
+                return True
+        self._keep(packet, publisher)
+        return False
+
+    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
+        """Send packets, which ``sender`` has laid out; otherwise like ``send``."""
         done = 0
-        if not self.backlog:
-            if self.is_gone:
-                self.counts.dropped[counts.LEFT] += len(packets)
-                return
-            if sender is not None:
-                done = sender.send(self.fd)
-                self.counts.delivered += done
-            # What sendmmsg did not take, send() is to give the reason for.
-            while done < len(packets) and self._send(packets[done]):
-                done += 1
+        if not self.backlog.count and not self.is_gone:
+            done = sender.send(self.fd)
+            self.counts.delivered += done
+        is_unchanged = True
+        # What sendmmsg did not take, send() is to give the reason for.
         for packet in packets[done:]:
-            self._keep(packet, publisher)
+            is_unchanged = self.send(packet, publisher) and is_unchanged
+        return is_unchanged
 
     def _send(self, packet: bytes) -> bool:
         """Send one packet, or drop it if it can never be sent. Returns False if it would block."""
         try:
             self.socket.send(packet, _SEND_FLAGS)
-        except BlockingIOError:
-            return False
         except OSError as error:
-            if error.errno == errno.EMSGSIZE:
-                return self._send_large(packet)
-            if error.errno not in _NOT_THERE:
-                # ENOBUFS, ENOMEM: as good as a full socket.
-                return False
-            self.is_gone = True
-            self.counts.dropped[counts.LEFT] += 1
-            return True
+            return self._has_failed(packet, error)
         self.counts.delivered += 1
+        return True
+
+    def _has_failed(self, packet: bytes, error: OSError) -> bool:
+        """Whether a packet that could not be sent is dealt with; False if it is to be tried again."""
+        if error.errno == errno.EMSGSIZE:
+            return self._send_large(packet)
+        if error.errno not in _NOT_THERE:
+            # EAGAIN; and ENOBUFS and ENOMEM, which are as good as a full socket.
+            return False
+        self.is_gone = True
+        self.counts.dropped[counts.LEFT] += 1
         return True
 
     def _send_large(self, packet: bytes) -> bool:
@@ -142,7 +154,7 @@ class Peer:
             return
         backlog, limits = self.backlog, self._limits
         is_full = (
-            len(backlog) >= limits.queued
+            backlog.count >= limits.queued
             or backlog.bytes + len(packet) > limits.queued_bytes
             or self._total.queued_bytes + len(packet) > limits.queued_bytes_in_all
         )
@@ -156,7 +168,7 @@ class Peer:
         else:
             backlog.push(packet)
             self._total.queued_bytes += len(packet)
-            self.counts.queued_max = max(self.counts.queued_max, len(backlog))
+            self.counts.queued_max = max(self.counts.queued_max, backlog.count)
             self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
             if what == flow.BLOCK and publisher is not None:
                 self.publishers.add(publisher)
@@ -165,7 +177,7 @@ class Peer:
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it, at most one batch."""
         backlog = self.backlog
-        for _ in range(min(BATCH, len(backlog))):
+        for _ in range(min(BATCH, backlog.count)):
             if not self._send(backlog.first()):
                 break
             self._total.queued_bytes -= len(backlog.pop())
@@ -175,7 +187,7 @@ class Peer:
 
     def released(self) -> list[Peer]:
         """Return the publishers that need not wait for this client any more."""
-        queued, most = len(self.backlog), self._limits.queued
+        queued, most = self.backlog.count, self._limits.queued
         free = [each for each in self.publishers if flow.is_room(each.settings, queued, most)]
         for publisher in free:
             self.publishers.discard(publisher)

@@ -32,32 +32,19 @@ class Reader:
         packet costs least with recv_into, many with recvmmsg; a client that had many is likely to have many.
         """
         self._turn += 1
-        if peer.is_busy or not self._turn % _PROBE:
-            received = self._many(peer)
-            peer.is_busy = len(received) > 1
-        else:
-            received = self._one(peer)
-        if received and not received[-1]:
-            return self._without_end(peer, received)
-        return received
-
-    def _one(self, peer: Peer) -> list[bytes]:
-        with contextlib.suppress(BlockingIOError):
-            try:
+        try:
+            if peer.is_busy or not self._turn % _PROBE:
+                received = self._receiver.receive(peer.fd)
+                peer.is_busy = len(received) > 1
+            else:
                 length = peer.socket.recv_into(self._buffer, 0, _DONTWAIT)
-            except ConnectionResetError:
-                # It has left without reading all. What it has sent is still there.
-                length = peer.socket.recv_into(self._buffer, 0, _DONTWAIT)
-            return [bytes(self._view[:length])]
-        return []
-
-    def _many(self, peer: Peer) -> list[bytes]:
-        with contextlib.suppress(BlockingIOError):
-            try:
-                return self._receiver.receive(peer.fd)
-            except ConnectionResetError:
-                return self._receiver.receive(peer.fd)
-        return []
+                received = [bytes(self._view[:length])]
+        except BlockingIOError:
+            return []
+        except ConnectionResetError:
+            # It has left without reading all. That is told once; what it has sent is still there.
+            return []
+        return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
         """Tell empty packets from the end, which looks the same but for its repetition."""

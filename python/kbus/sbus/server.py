@@ -21,7 +21,8 @@ from .listening import Listening
 from .peer import Peer
 from .reading import Reader, next_is_message
 
-_IN, _OUT, _HUP, _ERR = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP, select.EPOLLERR
+_IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
+_READABLE = _IN | _HUP | select.EPOLLERR
 #: How many connections are accepted before clients have their turn.
 _ACCEPTED = 16
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -93,7 +94,7 @@ class Server:
             if peer is not None:
                 if events & _OUT:
                     self._write(peer)
-                if events & (_IN | _HUP | _ERR):
+                if events & _READABLE:
                     self._read(peer, events)
             elif fd == self._bus.fileno():
                 has_news = True
@@ -101,20 +102,21 @@ class Server:
                 self._take_signals()
             else:
                 self._accept()
-        if has_news or not self._bridge.traffic.is_idle:
-            self._bridge.traffic.exchange()
-        if self._bridge.subscriptions.has_leaving:
-            self._bridge.subscriptions.forget()
-        due = self._bridge.bindings.next_tidy()
+        bridge = self._bridge
+        if has_news or not bridge.traffic.is_idle:
+            bridge.traffic.exchange()
+        if bridge.subscriptions.leaving:
+            bridge.subscriptions.forget()
+        due = bridge.bindings.tidy_at
         if due is not None and due <= time.monotonic():
-            self._bridge.bindings.tidy()
-        if self._bridge.traffic.changed:
+            bridge.bindings.tidy()
+        if bridge.traffic.changed:
             self._attend()
 
     def _timeout(self) -> Optional[float]:
-        if self._bridge.subscriptions.has_leaving or not self._bridge.traffic.is_idle:
+        if self._bridge.subscriptions.leaving or self._bus.queued:
             return 0
-        due = self._bridge.bindings.next_tidy()
+        due = self._bridge.bindings.tidy_at
         return None if due is None else max(0.0, due - time.monotonic())
 
     def _take_signals(self) -> None:
@@ -156,7 +158,7 @@ class Server:
     def _read(self, peer: Peer, events: int) -> None:
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
-            self._look_for(peer, _OUT if peer.backlog and not events & _HUP else None)
+            self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
             return
         if not peer.is_at_end:
             self._take(peer)
@@ -191,7 +193,7 @@ class Server:
                     log.say(f"{peer!r} is disconnected: {peer.is_doomed}")
                 self._disconnect(peer)
                 continue
-            self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog else 0))
+            self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog.count else 0))
 
     def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
         """Wait for these events at a client; None is not even for its end."""
@@ -227,7 +229,7 @@ class Server:
                 self._take(peer)
         self._bridge.traffic.drain()
         self._attend()
-        while time.monotonic() < deadline and any(peer.backlog for peer in self._peers.values()):
+        while time.monotonic() < deadline and any(peer.backlog.count for peer in self._peers.values()):
             self._turn(max(0.0, deadline - time.monotonic()))
 
 

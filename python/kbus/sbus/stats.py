@@ -30,7 +30,7 @@ def records(
     in_all = {
         "clients": len(peers),
         "subscriptions": sum(sum(peer.patterns.values()) for peer in peers),
-        "queued": sum(len(peer.backlog) for peer in peers),
+        "queued": sum(peer.backlog.count for peer in peers),
         "queued_bytes": sum(peer.backlog.bytes for peer in peers),
         **total.as_json(),
         "refused": refused,
@@ -52,7 +52,7 @@ def _of_client(peer: Peer) -> dict[str, Any]:
         "echo": peer.settings.echo,
         "waits": bool(peer.waits_for),
         "subscriptions": sum(peer.patterns.values()),
-        "queued": len(peer.backlog),
+        "queued": peer.backlog.count,
         "queued_bytes": peer.backlog.bytes,
         **peer.counts.as_json(),
     }

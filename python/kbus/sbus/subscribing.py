@@ -37,7 +37,8 @@ class Subscriptions:
         self._changed = changed
         self._public: Table[Peer] = Table(keymap.separator)
         self._secret: Table[Peer] = Table(keymap.separator)
-        self._leaving: deque[Peer] = deque()
+        #: those for whom ``forget`` has something to do
+        self.leaving: deque[Peer] = deque()
 
     def add(self, peer: Peer, pattern: bytes) -> None:
         """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
@@ -69,23 +70,18 @@ class Subscriptions:
         """Remove all that a client has, which is not found any more from now on, some at a time."""
         self._changed(None)
         if peer.patterns:
-            self._leaving.append(peer)
-
-    @property
-    def has_leaving(self) -> bool:
-        """Whether ``forget`` has something to do."""
-        return bool(self._leaving)
+            self.leaving.append(peer)
 
     def forget(self) -> None:
         """Remove some of the subscriptions of those who have left."""
         for _ in range(_SLICE):
-            if not self._leaving:
+            if not self.leaving:
                 return
-            peer = self._leaving[0]
+            peer = self.leaving[0]
             if peer.patterns:
                 self._remove(peer, next(iter(peer.patterns)))
             else:
-                self._leaving.popleft()
+                self.leaving.popleft()
 
     def subscribers(self, key: bytes) -> Iterable[Peer]:
         """Return who gets a message with this key, which is no secret one."""

@@ -61,44 +61,70 @@ class Traffic:
 
     # From clients to KBUS.
 
-    def publish(self, peer: Peer, key: bytes, payload: bytes) -> None:
-        """Send a message soon. Raises NameTooLong, and PermissionError for a name of KBUS's own."""
+    def publish(self, peer: Peer, key: bytes, payload: bytes) -> bool:
+        """Send a message soon. Returns False if the key has to be introduced before."""
         name = self._names.get(key)
         if name is None:
-            name = self._keymap.name(key)
-            if name.startswith(_KBUS_OWN):
-                raise PermissionError(f"{name.decode()} is below $.KBUS")
-            if len(self._names) >= _MOST_CACHED:
-                self._names.clear()
-            self._names[key] = name
+            return False
         frame = announcement(name, payload, peer.number)
         self._frames.append(frame)
         self._publishers.append(peer)
         self._frame_bytes += len(frame)
         if self._frame_bytes >= MOST_BYTES or len(self._frames) >= MOST_MESSAGES:
             self.exchange()
+        return True
+
+    def introduce(self, key: bytes) -> None:
+        """Have a key known. Raises NameTooLong, and PermissionError for a name of KBUS's own."""
+        name = self._keymap.name(key)
+        if name.startswith(_KBUS_OWN):
+            raise PermissionError(f"{name.decode()} is below $.KBUS")
+        if len(self._names) >= _MOST_CACHED:
+            self._names.clear()
+        self._names[key] = name
 
     def exchange(self) -> None:
         """Send what has been published, and deliver what has come, but not for ever."""
-        # What is sent now must find room in the queue, whatever others send.
-        for _ in range(self._bus.queue_length):
-            if self._bus.queued <= self._bus.queue_length // 2:
-                break
-            self._deliver(self._bus.exchange(b"")[2])
+        bus = self._bus
+        if bus.queued > bus.queue_length // 2:
+            self._make_room()
         frames, publishers = self._frames, self._publishers
         self._frames, self._publishers, self._frame_bytes = [], [], 0
-        done = rounds = 0
-        while done < len(frames) or rounds == 0 or (self._bus.queued and rounds < _ROUNDS):
+        done, error, received = bus.exchange(b"".join(frames))
+        for peer in publishers[:done]:
+            peer.counts.published += 1
+        if received:
+            self._deliver(received)
+        if done < len(frames):
+            self._send_rest(frames, publishers, done, error)
+        for _ in range(_ROUNDS):
+            if not bus.queued:
+                return
+            self._deliver(bus.exchange(b"")[2])
+
+    def _make_room(self) -> None:
+        """Deliver until what is sent now finds room in the queue, unless others keep filling it."""
+        for _ in range(self._bus.queue_length):
+            self._deliver(self._bus.exchange(b"")[2])
+            if self._bus.queued <= self._bus.queue_length // 2:
+                return
+
+    def _send_rest(self, frames: list[bytes], publishers: list[Peer], done: int, error: int) -> None:
+        """Go on after a message that was refused, or a signal."""
+        while True:
+            if error:
+                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
+                done += 1
+            if done == len(frames):
+                return
             sent, error, received = self._bus.exchange(b"".join(frames[done:]))
-            rounds += 1
             for peer in publishers[done : done + sent]:
                 peer.counts.published += 1
             done += sent
             if received:
                 self._deliver(received)
-            if error:
-                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
-                done += 1
+            if not error and done == len(frames):
+                return
 
     def drain(self) -> None:
         """Send what has been published, and deliver all that has come until now."""
@@ -170,17 +196,20 @@ class Traffic:
 
     def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
         """Send packets to clients. ``publisher`` is who published them, if that matters."""
-        for begin in range(0, len(packets), BATCH):
-            batch = packets[begin : begin + BATCH]
-            sender = None
-            if len(batch) > 1:
-                sender = self._sender
-                sender.load(batch)
+        if publisher is not None and not publisher.settings.echo:
+            targets = [peer for peer in targets if peer is not publisher]
+        if len(packets) == 1:
+            packet = packets[0]
             for peer in targets:
-                if peer is publisher and not peer.settings.echo:
-                    continue
-                peer.send(batch, publisher, sender)
-                if peer.backlog or peer.is_gone or peer.is_doomed:
+                if not peer.send(packet, publisher):
                     self.changed.add(peer)
+        else:
+            targets = tuple(targets)
+            for begin in range(0, len(packets), BATCH):
+                batch = packets[begin : begin + BATCH]
+                self._sender.load(batch)
+                for peer in targets:
+                    if not peer.send_many(batch, publisher, self._sender):
+                        self.changed.add(peer)
         if publisher is not None and publisher.waits_for:
             self.changed.add(publisher)
