@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sphinx directives for what the docs take from the code when they are built, so that it is never stale.
 
-``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints, ``sbus-help PROGRAM`` what that prints. ``rule-tests`` is the table of the rules,
-axioms and parts of the ABI with the tests that cover each.
+``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints, ``sbus-help PROGRAM`` likewise.
+``rule-tests`` is the table of the rules, axioms and parts of the ABI with the tests that cover each.
 """
 
 import io

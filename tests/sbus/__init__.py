@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The sbus bridge: pure parts on the host, all else over real sockets and the module in the virtual machine."""
+"""The sbus bridge: pure parts on the host, all else with real sockets and the module in the VM."""

@@ -150,7 +150,7 @@ def settle(client: Client) -> None:
 
 def receive(client: Client, count: int) -> list[tuple[bytes, bytes]]:
     """The next messages, each as key and payload; all of them must come."""
-    found = []
+    found: list[tuple[bytes, bytes]] = []
     for _ in range(count):
         message = client.receive(PATIENCE)
         assert message is not None, f"{len(found)} of {count} have come"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is bound, with a KBUS that does what the module does: a copy comes by the newest binding that matches."""
+"""What is bound, with a KBUS like the module: a copy comes by the newest binding that matches."""
 
 from __future__ import annotations
 

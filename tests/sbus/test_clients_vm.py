@@ -26,9 +26,7 @@ COMMAND = [sys.executable, "-c", "import sys; from kbus.sbus.command import main
 
 def run(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
     """Status, stdout and stderr of kbus-sbus."""
-    done = subprocess.run(
-        [*COMMAND, *arguments], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE
-    )
+    done = subprocess.run([*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE)
     return done.returncode, done.stdout, done.stderr.decode()
 
 

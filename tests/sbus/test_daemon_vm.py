@@ -24,9 +24,7 @@ from tests.sbus.running import DAEMON, Daemon, receive, settle
 def refused(place: Path, *options: str) -> str:
     """What a daemon says that cannot start; it must end with status 1, and leave nothing."""
     before = sorted(os.listdir(place))
-    done = subprocess.run(
-        [*DAEMON, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE
-    )
+    done = subprocess.run([*DAEMON, *options], capture_output=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (1, b"")
     assert sorted(os.listdir(place)) == before
     return done.stderr.decode()

@@ -193,26 +193,26 @@ def test_a_message_larger_than_kbus_takes(daemon: StartDaemon, ksock: OpenKsock)
         assert running.dropped() == {"refused-by-kbus": 1}
 
 
-@pytest.mark.parametrize("pattern", ["n%d", "n%d/*/x", "n%d/"])
+@pytest.mark.parametrize("pattern", ["n{}", "n{}/*/x", "n{}/"])
 def test_a_hundred_thousand_subscriptions(daemon: StartDaemon, pattern: str) -> None:
     """They cost their owner's share of memory, no more bindings than KBUS allows, and nobody any time."""
-    count = 20_000 if pattern != "n%d" else 100_000
+    count = 20_000 if pattern != "n{}" else 100_000
     running = daemon()
     bystander = Bystander(running)
     with bystander.client:
         before = running.memory()
         with running.client() as greedy:
             for number in range(count):
-                greedy.subscribe(pattern % number)
+                greedy.subscribe(pattern.format(number))
             settle(greedy)
             total = running.stats()[0]
             assert total["subscriptions"] == count + 1
             assert total["bindings"] <= 4096
-            charged = count * (SUBSCRIPTION_COST + len(pattern) + 4 + SEGMENT_COST * (1 + pattern.count("/")))
+            charged = count * (SUBSCRIPTION_COST + len(pattern) + 5 + SEGMENT_COST * (1 + pattern.count("/")))
             assert running.memory() - before < charged
             greedy.publish("n77/a/x", b"1")
             greedy.publish("n77", b"2")
-            expected = {"n%d": [(b"n77", b"2")]}.get(pattern, [(b"n77/a/x", b"1")])
+            expected = {"n{}": [(b"n77", b"2")]}.get(pattern, [(b"n77/a/x", b"1")])
             assert receive(greedy, 1) == expected
             bystander.is_not_delayed()
         bystander.is_not_delayed()
@@ -225,11 +225,11 @@ def test_limits_of_subscriptions(daemon: StartDaemon) -> None:
     )
     with running.client() as client:
         for number in range(20):
-            client.subscribe("%d" % number)
+            client.subscribe(str(number))
         for number in range(10):
-            client.unsubscribe("%d" % number)
+            client.unsubscribe(str(number))
         for number in range(3):
-            client.subscribe("g*%d" % number)
+            client.subscribe(f"g*{number}")
         settle(client)
         total = running.stats()[0]
         # Ten subscriptions of a digit fit, and are taken back; then two with * beside other bytes.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Announcement
-from kbus.sbus import Client
+from kbus.sbus import Client, Received
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become, in_child
 from tests.sbus.conftest import OpenKsock, StartDaemon
@@ -82,15 +82,15 @@ def test_rule_no_pattern_receives_anothers_secrets(daemon: StartDaemon) -> None:
         owner.subscribe(theirs)
         settle(owner)
 
-        def spy() -> list[object]:
+        def spy() -> list[Received]:
             with Client(running.path) as client:
-                for pattern in [*PATTERNS, theirs, theirs + b"x", theirs + b"*"]:
+                for pattern in (*PATTERNS, theirs, theirs + b"x", theirs + b"*"):
                     client.subscribe(pattern)
                 for key in (b"x", b"a/b"):
                     client.publish(theirs + key, b"secret")
                 client.subscribe("the/end")
                 client.publish("the/end")
-                found = []
+                found: list[Received] = []
                 while (message := client.receive(PATIENCE)) is not None and message.key != b"the/end":
                     found.append(message)
                 return found
@@ -165,7 +165,7 @@ def test_rule_supplementary_groups(daemon: StartDaemon) -> None:
     running = daemon("-o")
     os.chmod(Path(running.path).parent, 0o755)
 
-    def member() -> list[tuple[bytes, bytes]]:
+    def member() -> list[bytes]:
         os.setgroups([4321])
         with Client(running.path) as client:
             key = b"!/cred/4321/%d/%d/x" % (os.getuid(), os.getpid())
@@ -173,7 +173,7 @@ def test_rule_supplementary_groups(daemon: StartDaemon) -> None:
             client.subscribe(key.replace(b"4321", b"4322"))
             client.publish(key.replace(b"4321", b"4322"), b"no")
             client.publish(key, b"yes")
-            return [payload for _, payload in receive(client, 1)]  # type: ignore[misc]
+            return [payload for _, payload in receive(client, 1)]
 
     assert in_child(member) == [b"yes"]
 

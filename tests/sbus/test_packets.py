@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The grammar of packets against the protocol text's regular expressions, and what differs between revisions."""
+"""Packets against the protocol text's regular expressions, and what differs between revisions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rule_anything_else(packet: bytes, protocol: packets.Protocol) -> None:
 def _compare(packet: bytes, protocol: packets.Protocol) -> None:
     expected = reference(packet, protocol.has_control)
     if expected is None:
-        with pytest.raises(ValueError, match="MSG|no message"):
+        with pytest.raises(ValueError, match=r"MSG|no message"):
             packets.parse(packet, protocol)
     else:
         assert packets.parse(packet, protocol) == expected

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which keys a pattern matches: the specification's examples, and everything that a small alphabet can write."""
+"""Which keys a pattern matches: the specification's examples, and all that a small alphabet can write."""
 
 from __future__ import annotations
 

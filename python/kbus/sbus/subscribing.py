@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -13,8 +14,8 @@ from .limits import Limits, cost
 from .peer import Peer
 from .routing import Table
 
-#: How many subscriptions of clients that have left are removed at a time, as others wait meanwhile.
-_SLICE = 200
+#: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
+_SLICE = 0.0002
 
 
 class OverLimit(ValueError):
@@ -60,10 +61,15 @@ class Subscriptions:
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
         """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
+        if pattern not in peer.patterns:
+            return False
+        peer.patterns[pattern] -= 1
         if not peer.patterns[pattern]:
             del peer.patterns[pattern]
-            return False
-        self._remove(peer, pattern)
+        peer.subscription_bytes -= cost(pattern, self._keymap.separator)
+        peer.globs -= self._globs(pattern)
+        self._release(peer, pattern)
+        self._note(pattern)
         return True
 
     def leave(self, peer: Peer) -> None:
@@ -74,14 +80,19 @@ class Subscriptions:
 
     def forget(self) -> None:
         """Remove some of the subscriptions of those who have left."""
-        for _ in range(_SLICE):
-            if not self.leaving:
-                return
+        until = time.monotonic() + _SLICE
+        while self.leaving:
             peer = self.leaving[0]
-            if peer.patterns:
-                self._remove(peer, next(iter(peer.patterns)))
-            else:
+            if not peer.patterns:
                 self.leaving.popleft()
+                continue
+            # From the end: to look for the first one of a dictionary takes longer the more are gone.
+            pattern, count = peer.patterns.popitem()
+            if count > 1:
+                peer.patterns[pattern] = count - 1
+            self._release(peer, pattern)
+            if time.monotonic() > until:
+                return
 
     def subscribers(self, key: bytes) -> Iterable[Peer]:
         """Return who gets a message with this key, which is no secret one."""
@@ -91,18 +102,12 @@ class Subscriptions:
         """Return who gets a secret message with this complete key."""
         return (peer for peer in self._secret.find(key) if not peer.is_closed and peer.identity.holds())
 
-    def _remove(self, peer: Peer, pattern: bytes) -> None:
+    def _release(self, peer: Peer, pattern: bytes) -> None:
         self._table(pattern).remove(pattern, peer)
-        peer.patterns[pattern] -= 1
-        if not peer.patterns[pattern]:
-            del peer.patterns[pattern]
-        peer.subscription_bytes -= cost(pattern, self._keymap.separator)
-        peer.globs -= self._globs(pattern)
         if not pattern.startswith(secret.PREFIX):
             name = self._keymap.binding(pattern)
             if name is not None:
                 self._bindings.unwant(name)
-        self._note(pattern)
 
     def _table(self, pattern: bytes) -> Table[Peer]:
         return self._secret if pattern.startswith(secret.PREFIX) else self._public

@@ -16,7 +16,7 @@ _PATIENCE = 10.0
 
 
 def ask(place: str) -> bytes:
-    """Return the statistics of the daemon there, lines of JSON. Raises OSError; TimeoutError if it is silent."""
+    """Return the statistics of the daemon there, lines of JSON. Raises OSError."""
     told = b""
     with Client(place) as client:
         client.control(STATS)
