@@ -24,7 +24,7 @@ no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
 watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
 PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
-	python3 python3-venv qemu-system-x86 tshark udev
+	python3 python3-venv qemu-system-x86 tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
 # What KBUS is compared with.
 BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server

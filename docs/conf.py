@@ -29,6 +29,7 @@ python_use_unqualified_type_names = True
 man_pages = [
     ("command", "kbus", "send, read and watch KBUS messages", author, 1),
     ("capture/index", "kbus-record", "record, look into and replay KBUS traffic", author, 1),
+    ("sbus/index", "kbus-sbusd", "let sbus clients use KBUS", author, 8),
     ("abi/index", "kbus", "message bus in the kernel", author, 4),
 ]
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Sphinx directives for what the docs take from the code when they are built, so that it is never stale.
 
-``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints. ``rule-tests`` is the table of the rules,
-axioms and parts of the ABI with the tests that cover each.
+``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints, ``sbus-help PROGRAM`` likewise,
+``kbus-top-keys`` what ``kbus top`` tells of its keys.
+``rule-tests`` is the table of the rules, axioms and parts of the ABI with the tests that cover each.
 """
 
 import io
 import os
 import re
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
@@ -18,6 +20,8 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from kbus import cli
+from kbus.cli.top import page
+from kbus.sbus import command, daemon
 from tests.kernel import rules
 
 ABI_PAGES = Path(__file__).parent / "abi"
@@ -31,11 +35,31 @@ class Help(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Give a literal block."""
         self.env.note_reread()
-        printed = io.StringIO()
-        with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
-            cli.main([self.arguments[0], "--help"])
-        text = printed.getvalue()
-        return [nodes.literal_block(text, text, language="text")]
+        return _help(cli.main, self.arguments)
+
+
+class SbusHelp(SphinxDirective):
+    """``sbus-help PROGRAM [SUBCOMMAND]``."""
+
+    required_arguments = 1
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Give a literal block."""
+        self.env.note_reread()
+        program, *words = self.arguments
+        main = {"kbus-sbusd": daemon.main, "kbus-sbus": command.main}[program]
+        return _help(main, words)
+
+
+class TopKeys(SphinxDirective):
+    """``kbus-top-keys``."""
+
+    def run(self) -> list[nodes.Node]:
+        """Give a literal block."""
+        self.env.note_reread()
+        keys = page.HELP.rpartition("\n\n")[0]
+        return [nodes.literal_block(keys, keys, language="text")]
 
 
 class RuleTests(SphinxDirective):
@@ -46,6 +70,14 @@ class RuleTests(SphinxDirective):
         self.env.note_reread()
         table = re.sub(r"(?<=   \* - )(rule|axiom|abi) (.+)", _link, rules.table())
         return self.parse_text_to_nodes(table)
+
+
+def _help(main: Callable[[list[str]], int], words: list[str]) -> list[nodes.Node]:
+    printed = io.StringIO()
+    with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
+        main([*words, "--help"])
+    text = printed.getvalue()
+    return [nodes.literal_block(text, text, language="text")]
 
 
 def _link(subject: re.Match[str]) -> str:
@@ -67,6 +99,8 @@ def _unlink(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Make the directives known, and manual pages readable."""
     app.add_directive("kbus-help", Help)
+    app.add_directive("kbus-top-keys", TopKeys)
+    app.add_directive("sbus-help", SbusHelp)
     app.add_directive("rule-tests", RuleTests)
     app.connect("doctree-resolved", _unlink)
     return {"parallel_read_safe": True}

@@ -25,6 +25,7 @@ TITLES = {
     "zeromq": "ZeroMQ, ipc",
     "nats": "NATS, loopback",
     "mosquitto": "mosquitto, loopback",
+    "sbus": "sbus, through the bridge",
 }
 """Of the transports."""
 
@@ -92,12 +93,43 @@ def _among_others(where: str) -> tuple[Case, ...]:
     return tuple(cases)
 
 
+def bridge_to(listeners: int) -> str:
+    """The title of the case of the bridge with so many listeners."""
+    return f"bridge: one to {listeners}, 64 B"
+
+
+def bridge_among(subscriptions: int) -> str:
+    """The title of a round trip to oneself through the bridge, with so many subscriptions of others."""
+    return f"bridge: round trip, {subscriptions:,} unrelated subscriptions"
+
+
 def many_to_one(senders: int) -> str:
     """The title of the case with so many senders."""
     return f"{senders} senders at once, 64 B"
 
 
+BRIDGE_FANS = (1, 8, 100)
+SUBSCRIPTIONS = (10, 1000, 100_000)
+BRIDGE_ROUND_TRIP = "bridge: round trip to oneself"
+BRIDGE_STUCK = "bridge: round trip, somebody does not read"
+_AGAINST = ("seqpacket", *BROKERS)
+
+BRIDGE = (
+    *(
+        _stream(bridge_to(count), f"--listeners {count}", ("sbus", *_AGAINST), "deliveries")
+        for count in BRIDGE_FANS
+    ),
+    Case(BRIDGE_ROUND_TRIP, "round-trip", "", ("sbus", *_AGAINST), "p50", "ns", 1),
+    Case(BRIDGE_STUCK, "round-trip", "--stuck", ("sbus",), "p99", "ns", 1),
+    *(
+        Case(bridge_among(count), "round-trip", f"--subscriptions {count}", ("sbus",), "p50", "ns", 1)
+        for count in SUBSCRIPTIONS
+    ),
+)
+"""Clients of the sbus bridge, against raw sockets and the brokers."""
+
 ONE_CPU = (
+    *BRIDGE,
     *(
         # Nobody puts 32 messages of a megabyte into one call.
         _stream(one_to_one(title), f"--size {size}", ONE_A_CALL if size == 1 << 20 else ALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,18 +59,29 @@ def running(directory: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
+def bridge(directory: Path) -> Iterator[dict[str, str]]:
+    """Start the sbus bridge; as `running`."""
+    place = str(directory / "sbus")
+    with _process([sys.executable, "-m", "kbus.sbus", "-f", "-p", "/dev/null", "-a", place]):
+        _await(socket.AF_UNIX, place, socket.SOCK_SEQPACKET)
+        yield {"sbus": place}
+
+
+@contextmanager
 def _process(command: list[str]) -> Iterator[None]:
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             yield
         finally:
-            process.kill()
+            process.terminate()
 
 
-def _await(family: socket.AddressFamily, address: object) -> None:
+def _await(
+    family: socket.AddressFamily, address: object, kind: socket.SocketKind = socket.SOCK_STREAM
+) -> None:
     until = time.monotonic() + PATIENCE
     while True:
-        with socket.socket(family) as probe:
+        with socket.socket(family, kind) as probe:
             if probe.connect_ex(address) == 0:  # type: ignore[arg-type]  # what it is depends on the family
                 return
         if time.monotonic() > until:

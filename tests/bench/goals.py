@@ -49,6 +49,42 @@ def _rates(title: str, case: str, limit: float, ours: str = "transfer", theirs: 
 _FIRST = "one, SCHED_FIFO"
 _SMALL = one_to_one("64 B")
 
+
+def _bridge(title: str, of: Which, to: Which, limit: float, at_most: bool = True) -> Goal:
+    return Goal(f"bridge: {title}", of, to, limit, at_most)
+
+
+BRIDGE_GOALS = (
+    *(
+        _bridge(
+            f"one to {listeners}, deliveries to those of SEQPACKET",
+            Which(cases.bridge_to(listeners), "sbus", "deliveries"),
+            Which(cases.bridge_to(listeners), "seqpacket", "deliveries"),
+            limit,
+            at_most=False,
+        )
+        for listeners, limit in ((1, 0.2), (8, 0.5), (100, 0.5))
+    ),
+    _bridge(
+        "round trip to oneself, p50, to that of a socket echo",
+        Which(cases.BRIDGE_ROUND_TRIP, "sbus", "p50"),
+        Which(cases.BRIDGE_ROUND_TRIP, "seqpacket", "p50"),
+        4,
+    ),
+    _bridge(
+        "round trip, p50, with 100,000 unrelated subscriptions to that with 10",
+        Which(cases.bridge_among(100_000), "sbus", "p50"),
+        Which(cases.bridge_among(10), "sbus", "p50"),
+        1.1,
+    ),
+    _bridge(
+        "p99 of a round trip with one who does not read to that without",
+        Which(cases.BRIDGE_STUCK, "sbus", "p99"),
+        Which(cases.BRIDGE_ROUND_TRIP, "sbus", "p99"),
+        1.5,
+    ),
+)
+
 GOALS = (
     Goal(
         "round trip of 64 B, p50, TRANSFER to SEQPACKET",

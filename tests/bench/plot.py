@@ -7,10 +7,11 @@ import math
 from typing import Optional
 from xml.sax.saxutils import escape
 
-from .cases import FANS, ROUND_TRIP, SIZES, TITLES, one_to_many, one_to_one
+from .cases import ALL, FANS, ROUND_TRIP, SIZES, TITLES, one_to_many, one_to_one
 from .goals import Results, Which, case_figure, ratio
 
 PANELS = (*map(one_to_one, SIZES), *map(one_to_many, FANS), ROUND_TRIP)
+_SHOWN = {name: title for name, title in TITLES.items() if name in ALL}
 COLUMNS = 2
 LABEL, PANEL, NUMBER, ROW, TITLE, GAP = 300, 190, 60, 17, 30, 18
 """Pixels: widths of a name, of the bars, of a number; heights of a bar, of a title; a margin."""
@@ -30,7 +31,7 @@ def svg(results: Results) -> str:
     """An SVG image. A bar to the right of the line is faster than SEQPACKET; each length is a logarithm."""
     width = COLUMNS * (LABEL + PANEL + NUMBER + GAP)
     rows = math.ceil(len(PANELS) / COLUMNS)
-    each = TITLE + len(TITLES) * ROW + GAP
+    each = TITLE + len(_SHOWN) * ROW + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{rows * each}" '
         'font-family="sans-serif" font-size="12">',
@@ -46,9 +47,9 @@ def svg(results: Results) -> str:
 
 def _panel(results: Results, case: str, x: int, y: int) -> list[str]:
     middle = x + LABEL + PANEL // 2
-    bottom = y + TITLE + len(TITLES) * ROW
+    bottom = y + TITLE + len(_SHOWN) * ROW
     parts = [f'<text x="{x + LABEL}" y="{y + TITLE - 8}" font-weight="bold">{escape(case)}</text>']
-    for number, (name, title) in enumerate(TITLES.items()):
+    for number, (name, title) in enumerate(_SHOWN.items()):
         top = y + TITLE + number * ROW
         speed = _speed(results, case, name)
         shown = "-" if speed is None else f"{speed:.2g}" if speed < 10 else f"{speed:.0f}"

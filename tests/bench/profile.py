@@ -33,6 +33,9 @@ CASES = {
 SHORT, LONG = 100, 400
 """Rounds; for round trips, so many times 100 microseconds of the clock that counts."""
 
+RUNS = 2
+"""How often each is run. To start the machine now and then takes a million instructions more."""
+
 KERNEL_BEGINS, MODULES_BEGIN = 0xFFFF_8000_0000_0000, 0xFFFF_FFFF_C000_0000
 PROGRAM, OTHER = "the program", "what is left"
 GROUPS = {
@@ -88,29 +91,23 @@ def profile(kernel: Path, module: Path, symbols: Symbols, case: str) -> dict[str
     by_symbol: Counter[str] = Counter()
     for address, count in more.items():
         by_symbol[symbols.name(address)] += count - less.get(address, 0)
-    # How long devices take to start differs from one start to the next.
-    for name in ("", "delay_tsc"):
-        by_symbol.pop(name, None)
+    by_symbol.pop("", None)
     return {name: count / (many - few) for name, count in by_symbol.most_common() if count > 0}
 
 
 def _executed(kernel: Path, module: Path, case: str, rounds: int) -> tuple[dict[int, int], float]:
     """How often each address was executed, and for how many messages."""
     is_solo = case.startswith("solo")
-    length = f"--rounds {rounds}" if is_solo else f"--seconds {rounds / 10000}"
-    with tempfile.NamedTemporaryFile("r") as out:
-        lines = icount.run(
-            kernel,
-            [f"{case} {length}"],
-            module,
-            LIMIT,
-            plugin=f"{PLUGIN},out={out.name}",
-        )
-        (figures,) = icount.figures_of(lines, 1)
-        pairs = [line.split() for line in out]
+    line = f"{case} --rounds {rounds}" if is_solo else f"{case} --seconds {rounds / 10000}"
+    counts = []
+    for _ in range(RUNS):
+        with tempfile.NamedTemporaryFile("r") as out:
+            said = icount.run(kernel, [line], module, LIMIT, plugin=f"{PLUGIN},out={out.name}")
+            counts.append({int(address, 16): int(count) for address, count in map(str.split, out)})
+        (figures,) = icount.figures_of(said, 1)
     # A case of one process has as many rounds of warming up as are measured.
     messages = 2 * rounds if is_solo else figures["messages"]
-    return {int(address, 16): int(count) for address, count in pairs}, messages
+    return {address: min(each.get(address, 0) for each in counts) for address in counts[0]}, messages
 
 
 def grouped(by_symbol: dict[str, float]) -> dict[str, float]:

@@ -64,6 +64,9 @@ def write(content: dict[str, Any], docs: Path) -> None:
         "scale.inc": tables.scale(content["scale"]),
         "instructions.inc": tables.instructions(content["instructions"]),
         "profiles.inc": tables.profiles(content["profiles"]),
+        "bridge-goals.inc": tables.bridge_goals(results),
+        "bridge.inc": tables.bridge(results),
+        "bridge-round-trips.inc": tables.bridge_round_trips(results),
         "ratios.svg": plot.svg(results),
     }
     for name, text in made.items():

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Optional
 
@@ -44,11 +45,14 @@ def main() -> int:
     content: dict[str, object] = {"kernel": os.uname().release, "cpus": os.cpu_count()}
     if os.cpu_count() == 1 and not options.only:
         content["scale"] = scale()
-    if any(set(case.transports) & set(BROKERS) for case in cases) and not options.no_brokers:
-        with tempfile.TemporaryDirectory() as directory, daemons.running(Path(directory)) as addresses:
-            failed = _measure_all(cases, addresses, options, content)
-    else:
-        failed = _measure_all(cases, {}, options, content)
+    used = {transport for case in cases for transport in case.transports}
+    addresses: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        if used & set(BROKERS) and not options.no_brokers:
+            addresses |= stack.enter_context(daemons.running(Path(directory)))
+        if "sbus" in used:
+            addresses |= stack.enter_context(daemons.bridge(Path(directory)))
+        failed = _measure_all(cases, addresses, options, content)
     return 1 if failed else 0
 
 

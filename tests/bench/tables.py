@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from .cases import (
     BINDINGS,
+    BRIDGE_FANS,
+    BRIDGE_ROUND_TRIP,
+    BRIDGE_STUCK,
+    BROKERS,
     FANS,
     ONE_A_CALL,
     OTHERS,
@@ -18,15 +22,18 @@ from .cases import (
     SENDERS,
     SIZES,
     STEADY,
+    SUBSCRIPTIONS,
     TITLES,
     UNDISTURBED,
     among,
     bound,
+    bridge_among,
+    bridge_to,
     many_to_one,
     one_to_many,
     one_to_one,
 )
-from .goals import GOALS, Results, Which, case_figure, median, ratio
+from .goals import BRIDGE_GOALS, GOALS, Goal, Results, Which, case_figure, median, ratio
 
 Row = Sequence[str]
 NOTHING = "\\-"
@@ -45,12 +52,42 @@ def goals(results: Results, by_instructions: Results) -> str:
     """Each goal, the figure, and whether it is met; and the figure where the clock counts instructions."""
     rows = []
     for goal in GOALS:
-        figure = ratio(results, goal.of, goal.to)
         counted = ratio(by_instructions, goal.of, goal.to)
-        met = NOTHING if figure is None else "yes" if goal.is_met(figure) else "**no**"
-        shown = [NOTHING if each is None else f"{each:.2f}" for each in (figure, counted)]
-        rows.append((goal.title, goal.says(), shown[0], met, shown[1]))
+        rows.append((*_judged(results, goal), NOTHING if counted is None else f"{counted:.2f}"))
     return table(("ratio", "goal", "measured", "met", "by instructions"), rows, (52, 10, 12, 10, 16))
+
+
+def bridge_goals(results: Results) -> str:
+    """Each goal of the sbus bridge, the figure, and whether it is met."""
+    rows = [_judged(results, goal) for goal in BRIDGE_GOALS]
+    return table(("ratio", "goal", "measured", "met"), rows, (58, 14, 14, 14))
+
+
+def _judged(results: Results, goal: Goal) -> Row:
+    figure = ratio(results, goal.of, goal.to)
+    met = NOTHING if figure is None else "yes" if goal.is_met(figure) else "**no**"
+    return goal.title, goal.says(), NOTHING if figure is None else f"{figure:.2f}", met
+
+
+def bridge(results: Results) -> str:
+    """Clients of the bridge beside raw sockets and brokers: deliveries a second, and round trips."""
+    rows = []
+    for name in ("sbus", "seqpacket", *BROKERS):
+        fans = [_cell(results, bridge_to(count), name) for count in BRIDGE_FANS]
+        time = median(results, Which(BRIDGE_ROUND_TRIP, name, "p50"))
+        rows.append((TITLES[name], *fans, NOTHING if time is None else f"{time / 1000:,.0f}"))
+    header = ("deliveries a second", *(f"one to {count}" for count in BRIDGE_FANS), "round trip, µs")
+    return table(header, rows, (36, 17, 17, 16, 14))
+
+
+def bridge_round_trips(results: Results) -> str:
+    """Round trips to oneself, while others have subscriptions, or do not read; in microseconds."""
+    rows = []
+    for title in (BRIDGE_ROUND_TRIP, BRIDGE_STUCK, *map(bridge_among, SUBSCRIPTIONS)):
+        times = [median(results, Which(title, "sbus", figure)) for figure in ("p50", "p99")]
+        shown = [NOTHING if time is None else f"{time / 1000:,.0f}" for time in times]
+        rows.append((title.removeprefix("bridge: "), *shown))
+    return table(("microseconds", "p50", "p99"), rows, (60, 20, 20))
 
 
 def _cell(results: Results, case: str, transport: str) -> str:

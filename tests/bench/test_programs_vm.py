@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock
+from tests.bench import daemons
 from tests.bench.cases import BROKERS, MACHINES, ONE_CPU, Case
 from tests.kernel.conftest import nothing_left
 
@@ -39,11 +40,19 @@ def messages_as_long_as_before(nothing_left: None) -> Iterator[None]:
         ksock.set_max_message_size(before)
 
 
+@pytest.fixture
+def addresses(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Where the bridge is."""
+    with daemons.bridge(tmp_path) as found:
+        yield found
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
-def test_a_case(case: Case) -> None:
+def test_a_case(case: Case, request: pytest.FixtureRequest) -> None:
     for transport in case.transports:
         if transport not in BROKERS:
-            figures = _run(PROGRAMS / "bench", case.program, transport, *case.options.split())
+            where = ["--address", request.getfixturevalue("addresses")["sbus"]] if transport == "sbus" else []
+            figures = _run(PROGRAMS / "bench", case.program, transport, *where, *case.options.split())
             assert figures["messages"] > 0
             assert figures[case.figure] > 0
 

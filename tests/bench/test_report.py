@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from tests.bench import plot, report, tables
 from tests.bench.cases import MACHINES, ROUND_TRIP, one_to_one
-from tests.bench.goals import GOALS, Which, median, ratio
+from tests.bench.goals import BRIDGE_GOALS, GOALS, Which, median, ratio
 
 SMALL = one_to_one("64 B")
 RESULTS = {
@@ -50,11 +50,22 @@ def test_goals_are_those_that_were_set() -> None:
     ]
 
 
+def test_goals_of_the_bridge_are_those_that_were_set() -> None:
+    assert [(goal.limit, goal.at_most) for goal in BRIDGE_GOALS] == [
+        (0.2, False),
+        (0.5, False),
+        (0.5, False),
+        (4, True),
+        (1.1, True),
+        (1.5, True),
+    ]
+
+
 def test_goals_are_about_what_is_measured() -> None:
     measured = {
         (case.title, name) for cases in MACHINES.values() for case in cases for name in case.transports
     }
-    for goal in GOALS:
+    for goal in (*GOALS, *BRIDGE_GOALS):
         assert {goal.of[:2], goal.to[:2]} <= measured
 
 

@@ -45,7 +45,18 @@ MISSING = "999"
         (["serve", "$.A"], "after --"),
         (["serve", "$.A", "--"], "after --"),
         (["serve", "$.A", "cat"], "unrecognized arguments: cat"),
+        (["listen", "$.A", "--kind", "rumour"], "'rumour'"),
+        (["listen", "$.A", "--flag", "loud"], "'loud'"),
+        (["listen", "$.A", "--except", "A"], 'does not start with "$."'),
         (["stats", "-d", "-1"], "'-1' is not a number from 0"),
+        (["bindings", "--tree", "--json"], "not allowed with"),
+        (["bindings", "--tree", "--watch"], "--tree shows all at once"),
+        (["bindings", "--watch", "--json", "-t", "zero"], "and no -t"),
+        (["bindings", "-t", "zero"], "need --watch"),
+        (["bindings", "-n", "1"], "need --watch"),
+        (["bindings", "--interval", "1"], "need --watch"),
+        (["bindings", "--watch", "--interval", "0"], "'0' is not a number of seconds from 0.05 to 3600"),
+        (["bindings", "--watch", "--interval", "often"], "'often' is not a number of seconds"),
     ],
 )
 def test_wrong_command_lines(argv: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:

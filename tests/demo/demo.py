@@ -9,14 +9,27 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from tempfile import TemporaryDirectory
 
 from kbus import Announcement, Ksock, Message, Request, inspect
 from kbus.capture import Reader
+from kbus.sbus import Client
 from tests.demo.recording import Recording, kbus
-from tests.demo.roles import PATIENCE, Actor, DidNotHappen, archivist, listener, oracle, publisher, sleeper
+from tests.demo.roles import (
+    PATIENCE,
+    Actor,
+    DidNotHappen,
+    archivist,
+    bridge,
+    listener,
+    oracle,
+    publisher,
+    sleeper,
+)
 
 ROUNDS = 3
 
@@ -160,6 +173,41 @@ def it_is_played_again(stage: Stage) -> str:
     return "the listener has heard the same again"
 
 
+def a_socket_client(stage: Stage) -> str:
+    """A program that knows only the sbus protocol takes part."""
+    with TemporaryDirectory() as directory, Actor(bridge) as daemon, Ksock() as ksock:
+        address = f"{directory}/sbus"
+        daemon.tell(address)
+        ksock.bind("$.House.*")
+        with _connected(address) as client:
+            tell(f"process {daemon.pid} is kbus-sbusd; a client of it subscribes to House/ and publishes")
+            client.subscribe("House/")
+            client.publish("House/living-room", "22.0 C")
+            announced = ksock.wait_for_msg(PATIENCE)
+            check(announced is not None, "the Ksock heard nothing")
+            assert announced is not None
+            tell(f"  a Ksock hears    {announced.name:28} {(announced.data or b'').decode()}")
+            check(announced.name == "$.House.livingZ2Droom", "that is another name")
+            ksock.send_msg(Announcement("$.House.Kitchen", "19.5 C"))
+            for key, text in ((b"House/living-room", b"22.0 C"), (b"House/Kitchen", b"19.5 C")):
+                message = client.receive(PATIENCE)
+                check(message is not None and message[:2] == (key, text), f"the client did not hear {key!r}")
+                tell(f"  the client hears {key.decode():28} {text.decode()}")
+        check(daemon.hears("its exit status") == 0, "the daemon did not end well")
+    return "both heard both, in one order"
+
+
+def _connected(address: str) -> Client:
+    """A client, as soon as the daemon listens."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return Client(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            check(time.monotonic() < deadline, "the daemon does not listen")
+            time.sleep(0.01)
+
+
 def nothing_stays(stage: Stage) -> str:
     """The processes are told to go, and they leave nothing."""
     stage.stack.close()
@@ -177,6 +225,7 @@ SCENES = (
     ("An urgent message overtakes a queue", an_urgent_message),
     ("All of it was recorded", all_of_it_was_recorded),
     ("The recording is played again, and the listener hears the same", it_is_played_again),
+    ("A program that knows only the sbus protocol takes part", a_socket_client),
     ("All go, and nothing stays", nothing_stays),
 )
 

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbus import Announcement, Ksock, Message, reply_to
+from kbus.sbus import daemon
 from tests.demo.machine import readings
 
 #: Seconds after which something that has not happened is taken not to happen; emulated machines are slow.
@@ -130,6 +131,15 @@ def sleeper(ksock: Ksock, pipe: Connection) -> None:
     pipe.send("asleep")
     pipe.recv()
     pipe.send([_text(message) for message in ksock])
+
+
+def bridge(ksock: Ksock, pipe: Connection) -> None:
+    """Lets clients of the sbus protocol use the bus, until the last of them has left."""
+    # The daemon has a KSock of its own.
+    ksock.close()
+    address: str = pipe.recv()
+    status = daemon.main(["-f", "-c", "-p", "/dev/null", "-a", address])
+    pipe.send(status)
 
 
 def _messages(ksock: Ksock, pipe: Connection) -> Iterator[Message]:

@@ -60,6 +60,12 @@ TOGETHER = [
     [Part("sensor_service.py", until="$.Sensors.Quit"), Part("sensor_client.py")],
     [Part("house.py")],
     [
+        Part("sbus_bridge.sh", until="ksock 0 1 "),
+        Part("sbus_sub.sh", until="$.Sensors.*"),
+        Part("sbus_listen.sh", until="ksock 0 2 "),
+        Part("sbus_talk.sh"),
+    ],
+    [
         Part("stuck.py", until="$.Sensors.*", status=ENDLESS),
         Part("panel.py", until="owed=1 unreplied=1", status=ENDLESS),
         Part("who_hangs.sh"),

@@ -22,6 +22,9 @@ fi
 
 echo "Installing Debian packages: ${missing[*]}"
 apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y)
+# apt-get does not wait for another one.
+exec 9>"${TMPDIR:-/tmp}/kbus-packages.lock"
+flock 9
 log=$(mktemp)
 if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"; } </dev/null >"$log" 2>&1; then
 	cat "$log" >&2

@@ -8,6 +8,9 @@ requirements=$(dirname "$0")/../requirements.txt
 key=$({ cat "$requirements" && "$python" -c 'import sys; print(sys.version, sys.prefix)'; } | sha256sum | cut -c1-12)
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/kbus/venv-$key
 
+mkdir -p "${venv%/*}"
+exec 9>"$venv.lock"
+flock 9
 if [[ ! -e $venv/complete ]]; then
 	echo "Making a Python environment in $venv" >&2
 	"$python" -m venv --clear "$venv" >&2

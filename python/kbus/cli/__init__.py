@@ -21,7 +21,7 @@ import os
 import sys
 from typing import Optional
 
-from . import bindings, call, devices, info, listen, play, record, recover, send, serve, stats
+from . import bindings, call, devices, info, listen, play, record, recover, send, serve, stats, top
 from .failures import Failure
 from .output import StdoutClosed, flush
 
@@ -35,7 +35,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     _replace_closed_streams()
     parser = argparse.ArgumentParser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    for module in (listen, send, call, serve, bindings, stats, devices, record, info, play, recover):
+    for module in (listen, send, call, serve, bindings, stats, top, devices, record, info, play, recover):
         module.add(subparsers)
     words, command = serve.split_command(sys.argv[1:] if argv is None else argv)
     try:

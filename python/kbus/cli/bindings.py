@@ -5,12 +5,26 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import select
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from .. import inspect
+from ..inspect import Binding
 from . import options
-from .failures import proc_failure
-from .output import put_json, put_table
+from .changes import changes
+from .failures import Failure, proc_failure
+from .ksocks import EndSignals
+from .lines import Clock
+from .output import StdoutClosed, flush, put_json, put_line, put_table
 from .processes import command_of
+from .tree import tree
+
+#: seconds between two looks
+DEFAULT_INTERVAL = 0.5
 
 
 def add(subparsers: options.Subparsers) -> None:
@@ -21,31 +35,126 @@ def add(subparsers: options.Subparsers) -> None:
         description="Show all bindings, the newest first.",
     )
     options.add_device_filter(parser)
-    options.add_json(parser)
+    form = parser.add_mutually_exclusive_group()
+    options.add_json(form)
+    form.add_argument("--tree", action="store_true", help="show the names as a tree")
+    watching = parser.add_argument_group("watching")
+    watching.add_argument(
+        "--watch",
+        action="store_true",
+        help="show what there is, the oldest first, and then what comes (+) and goes (-), until SIGINT or"
+        " SIGTERM; what is bound for less than the interval is not seen",
+    )
+    options.add_clock(watching)
+    options.add_interval(watching, f"how long between looks (default: {DEFAULT_INTERVAL})")
+    options.add_count(watching, "changes")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Do it."""
-    try:
-        found = inspect.bindings(args.device)
-    except OSError as error:
-        raise proc_failure(error) from error
+    if args.watch:
+        if args.tree:
+            raise Failure.usage("--tree shows all at once, and --watch what changes")
+        if args.json and args.clock:
+            raise Failure.usage("--json always has the nanoseconds since 1970, and no -t")
+        with EndSignals() as signals:
+            _watch(args, signals)
+        return
+    if args.clock or args.count or args.interval:
+        raise Failure.usage("-t, -n and --interval need --watch")
+    found = _look(args)
     if args.json:
         for each in found:
             put_json(dataclasses.asdict(each))
-        return
-    put_table(
-        ("DEVICE", "KSOCK", "PID", "COMMAND", "AS", "NAME"),
-        [
-            (
-                f"kbus{each.device}",
-                each.ksock_id,
-                each.pid,
-                command_of(each.pid),
-                "replier" if each.is_replier else "listener",
-                each.name,
+    elif args.tree:
+        for line in tree(found, command_of):
+            put_line(line)
+    else:
+        put_table(
+            ("DEVICE", "KSOCK", "PID", "COMMAND", "AS", "NAME"),
+            [
+                (f"kbus{each.device}", each.ksock_id, each.pid, command_of(each.pid), _kind(each), each.name)
+                for each in found
+            ],
+        )
+
+
+def _look(args: argparse.Namespace) -> list[Binding]:
+    try:
+        return inspect.bindings(args.device)
+    except OSError as error:
+        raise proc_failure(error) from error
+
+
+def _kind(binding: Binding) -> str:
+    return "replier" if binding.is_replier else "listener"
+
+
+def _watch(args: argparse.Namespace, signals: EndSignals) -> None:
+    screen = _Screen(args)
+    before = _look(args)
+    for each in reversed(before):
+        screen.show("=", each)
+    left = args.count
+    for after in _looks(args, signals):
+        gone, come = changes(before, after)
+        screen.forget_all_but(before + after)
+        before = after
+        changed = [("-", each) for each in gone] + [("+", each) for each in come]
+        for sign, each in changed[:left]:
+            screen.show(sign, each)
+        if left is not None:
+            left -= min(left, len(changed))
+            if not left:
+                return
+
+
+def _looks(args: argparse.Namespace, signals: EndSignals) -> Iterator[list[Binding]]:
+    """What there is, each time that the interval is over, until one of the signals comes."""
+    poll = select.poll()
+    poll.register(signals.fileno(), select.POLLIN)
+    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+    poll.register(sys.stdout.fileno(), 0)
+    while True:
+        flush()
+        ready = dict(poll.poll((args.interval or DEFAULT_INTERVAL) * 1000))
+        if signals.came:
+            return
+        if sys.stdout.fileno() in ready:
+            raise StdoutClosed
+        yield _look(args)
+
+
+class _Screen:
+    """Shows bindings and what became of them: ``=`` was there, ``+`` has come, ``-`` has gone."""
+
+    _EVENTS: ClassVar = {"=": "there", "+": "bound", "-": "unbound"}
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._as_json = args.json
+        self._clock = Clock(args.clock or "abs")
+        # The process may be gone when the binding is.
+        self._commands: dict[tuple[int, int], str] = {}
+
+    def forget_all_but(self, bindings: Iterable[Binding]) -> None:
+        """Let go of what is known of other KSocks."""
+        ksocks = {(each.device, each.ksock_id) for each in bindings}
+        self._commands = {ksock: self._commands[ksock] for ksock in ksocks & self._commands.keys()}
+
+    def show(self, sign: str, binding: Binding) -> None:
+        """Show that this has been seen now."""
+        now = time.time_ns()
+        ksock = binding.device, binding.ksock_id
+        if sign == "-":
+            command = self._commands[ksock]
+        else:
+            command = self._commands[ksock] = command_of(binding.pid)
+        if self._as_json:
+            event = {"time_ns": now, "event": self._EVENTS[sign]}
+            put_json({**event, **dataclasses.asdict(binding), "command": command})
+        else:
+            put_line(
+                f"({self._clock.text(now)}) {sign} kbus{binding.device} {_kind(binding)} {binding.ksock_id}"
+                f" by {binding.pid} {json.dumps(command)} {binding.name}"
             )
-            for each in found
-        ],
-    )

@@ -3,14 +3,16 @@
 
 The line, for the screen and for files::
 
-    (TIME) kbusDEVICE ID KIND from KSOCK [to KSOCK] [re ID] [origin NODE] [final NODE] NAME LENGTH [DATA]
+    (TIME) kbusDEVICE ID KIND from KSOCK [by PID "COMMAND"] [to KSOCK] [re ID] [origin NODE] [final NODE]
+    NAME LENGTH [DATA]
 
     (1700000000.123456789) kbus0 [0:12] A from 3 $.Sensors.Kitchen 4 "22.5"
     (1700000000.123501211) kbus0 [0:13] Qy from 4 $.Sensors.Kitchen 0
     (1700000000.124000817) kbus0 [0:14] R from 3 to 4 re [0:13] $.Sensors.Kitchen 3 00ff10
     (1700000000.125118420) kbus0 [0:16] S from 3 to 4 re [0:15] $.KBUS.Replier.Ignored 0
+    (1700000000.130020993) kbus0 [0:17] A from 3 by 412 "python3" $.Sensors.Kitchen 4 "22.6"
 
-Its fields are parted by single blanks:
+It is one line, and its fields are parted by single blanks:
 
 * TIME is when the message was read here, in nanoseconds, as :class:`Clock` writes it: KBUS itself
   does not time messages.
@@ -19,6 +21,8 @@ Its fields are parted by single blanks:
   follow: ``y``, the reader of this copy must reply; ``u``, urgent; ``w`` and ``f``, all-or-wait and
   all-or-fail; ``s``, made by KBUS (of a status this goes without saying). Then, if user bits of the
   flags are set, a colon and these bits (16 to 29) as four hex digits.
+* ``by`` tells, with ``--peers``, the process that opened the sender's KSock, and the name of its
+  program as a JSON string. It is not there if the KSock was closed before KBUS could be asked.
 * ``to`` is there if it is not 0; ``re`` (the id of the request that is answered), ``origin``
   (orig_from) and ``final`` (final_to) if the message has them.
 * LENGTH is in bytes. DATA is there if LENGTH is not 0: text in double quotes, with the escapes of a
@@ -28,7 +32,10 @@ Its fields are parted by single blanks:
 The JSON object always has the fields ``time_ns`` (since 1970), ``device``, ``id`` ([network, serial]),
 ``kind``, ``name``, ``from``, ``to``, ``in_reply_to`` (an id or null), ``flags`` (a list of their names),
 ``user_bits``, ``orig_from`` and ``final_to`` ([network, local id] or null) and ``length``, and then
-``data``, if that is UTF-8 text, or ``data_hex``, if not or with ``--hex``.
+``data``, if that is UTF-8 text, or ``data_hex``, if not or with ``--hex``. With ``--peers`` it also has
+``pid`` and ``command``, null where they are not known.
+
+:mod:`kbus.cli.logs` reads lines back.
 """
 
 from __future__ import annotations
@@ -39,13 +46,17 @@ import time
 from typing import Any, Optional, Union
 
 from .. import Message, MessageId, OrigFrom, abi
+from .peers import Peer
 
-__all__ = ["CLOCKS", "Clock", "as_json", "as_line"]
+__all__ = ["CLOCKS", "FLAGS", "KINDS", "NANOSECONDS", "Clock", "as_json", "as_line", "letter_of"]
 
-_KINDS = {"A": "announcement", "Q": "request", "R": "reply", "S": "status"}
+NANOSECONDS = 1_000_000_000
+
+#: the letter of each kind
+KINDS = {"A": "announcement", "Q": "request", "R": "reply", "S": "status"}
 
 #: flags, the small letter of each (WANT_A_REPLY shows in the letter Q) and its name in JSON
-_FLAGS: tuple[tuple[int, str, str], ...] = (
+FLAGS: tuple[tuple[int, str, str], ...] = (
     (Message.WANT_A_REPLY, "", "WANT_A_REPLY"),
     (Message.WANT_YOU_TO_REPLY, "y", "WANT_YOU_TO_REPLY"),
     (Message.URGENT, "u", "URGENT"),
@@ -80,23 +91,27 @@ class Clock:
             self._reference = time_ns
         # The clock can be set back while somebody looks at it.
         sign = "-" if elapsed < 0 else ""
-        whole, nanoseconds = divmod(abs(elapsed), 1_000_000_000)
+        whole, nanoseconds = divmod(abs(elapsed), NANOSECONDS)
         if self._way == "date":
             return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(whole))}.{nanoseconds:09d}"
         return f"{sign}{whole}.{nanoseconds:09d}"
 
 
-def as_line(message: Message, device: int, when: str, always_hex: bool = False) -> str:
+def as_line(
+    message: Message, device: int, when: str, always_hex: bool = False, peer: Optional[Peer] = None
+) -> str:
     """The message as a line without its end; ``when`` is the time as a :class:`Clock` writes it."""
-    letter = _letter(message)
+    letter = letter_of(message)
     user_bits = _user_bits(message)
     words = [
         f"({when})",
         f"kbus{device}",
-        str(message.id),
+        str(message.id or MessageId(0, 0)),
         letter + _small_letters(message, letter) + (f":{user_bits:04x}" if user_bits else ""),
         f"from {message.from_}",
     ]
+    if peer:
+        words.append(f"by {peer.pid} {json.dumps(peer.command)}")
     if message.to:
         words.append(f"to {message.to}")
     if message.in_reply_to:
@@ -119,12 +134,12 @@ def as_json(message: Message, device: int, time_ns: int, always_hex: bool = Fals
         "time_ns": time_ns,
         "device": device,
         "id": _pair(message.id),
-        "kind": _KINDS[_letter(message)],
+        "kind": KINDS[letter_of(message)],
         "name": message.name,
         "from": message.from_ or 0,
         "to": message.to or 0,
         "in_reply_to": _pair(message.in_reply_to),
-        "flags": [name for bit, _, name in _FLAGS if message.flags & bit],
+        "flags": [name for bit, _, name in FLAGS if message.flags & bit],
         "user_bits": _user_bits(message),
         "orig_from": _pair(message.orig_from),
         "final_to": _pair(message.final_to),
@@ -138,14 +153,15 @@ def as_json(message: Message, device: int, time_ns: int, always_hex: bool = Fals
     return record
 
 
-def _letter(message: Message) -> str:
+def letter_of(message: Message) -> str:
+    """The letter of the message's kind."""
     if message.is_reply():
         return "S" if message.is_synthetic() else "R"
     return "Q" if message.is_request() else "A"
 
 
 def _small_letters(message: Message, letter: str) -> str:
-    small = "".join(each for bit, each, _ in _FLAGS if message.flags & bit)
+    small = "".join(each for bit, each, _ in FLAGS if message.flags & bit)
     return small.replace("s", "") if letter == "S" else small
 
 

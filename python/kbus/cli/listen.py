@@ -7,13 +7,18 @@ import argparse
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from io import FileIO
 from typing import Optional
 
 from .. import Ksock, Message, abi
 from . import options
+from .failures import Failure
+from .filters import Filter, add_filters, given_filter
 from .ksocks import EndSignals, bind, open_ksock, until_ended
-from .lines import CLOCKS, Clock, as_json, as_line
+from .lines import Clock, as_json, as_line
 from .output import put_json, put_line, say
+from .peers import Peer, Peers
 
 
 def add(subparsers: options.Subparsers) -> None:
@@ -25,18 +30,16 @@ def add(subparsers: options.Subparsers) -> None:
     )
     parser.add_argument("names", nargs="+", type=options.name_to_bind, metavar="NAME", help=options.NAME_HELP)
     options.add_device(parser)
-    options.add_count(parser, "messages")
+    options.add_count(parser, "messages that were shown")
     options.add_timeout(parser, "if nothing comes")
     form = parser.add_mutually_exclusive_group()
     options.add_json(form)
-    form.add_argument(
-        "-t",
-        dest="clock",
-        choices=CLOCKS,
-        help="how lines tell the time: seconds since 1970, since the line before, since the first line,"
-        " or date and time (default: abs)",
-    )
+    options.add_clock(form)
     options.add_hex(parser, "show the data as hex digits, even if it is text")
+    parser.add_argument("--peers", action="store_true", help="show who sent it: process id and program")
+    parser.add_argument(
+        "--log", metavar="FILE", help="append them to a file too, as lines with seconds since 1970"
+    )
     parser.add_argument("--max-messages", type=options.positive, metavar="N", help="length of the queue")
     parser.add_argument(
         "--only-once", action="store_true", help="show a message that several names match once"
@@ -46,30 +49,85 @@ def add(subparsers: options.Subparsers) -> None:
         action="store_true",
         help="miss what finds no room in the queue, also if its sender wants all who listen to have room",
     )
+    add_filters(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Do it."""
-    clock = Clock(args.clock or "abs")
-    with EndSignals() as signals, open_ksock(args.device, "r") as ksock:
+    chosen = given_filter(args)
+    with ExitStack() as stack:
+        signals = stack.enter_context(EndSignals())
+        log = stack.enter_context(_open_log(args.log)) if args.log else None
+        ksock = stack.enter_context(open_ksock(args.device, "r"))
         if args.max_messages:
             ksock.set_max_messages(args.max_messages)
         ksock.want_messages_once(args.only_once)
         ksock.report_lost_messages(True)
         for name in args.names:
             bind(ksock, name, observer=args.observer)
+        peers = Peers(ksock) if args.peers or chosen.wants_peers else None
+        screen = _Screen(args, log)
+        passed_over = 0
         try:
-            for message in itertools.islice(_messages(ksock, signals, args.timeout), args.count):
-                now = time.time_ns()
-                if args.json:
-                    put_json(as_json(message, args.device, now, args.hex))
-                else:
-                    put_line(as_line(message, args.device, clock.text(now), args.hex))
+            for message in _messages(ksock, signals, args.timeout):
+                peer = peers.of(message.from_) if peers else None
+                if not chosen.passes(message, peer):
+                    passed_over += 1
+                    continue
+                screen.show(message, peer if args.peers else None)
+                if screen.count == args.count:
+                    break
         finally:
             lost = ksock.lost_messages()
             if lost:
                 say("listen", f"{lost} messages were lost in all; --max-messages makes the queue longer")
+            if chosen != Filter():
+                say("listen", f"{screen.count} shown, {passed_over} passed over")
+
+
+class _Screen:
+    """Shows messages in the form that the options say, and writes them to the log if there is one."""
+
+    def __init__(self, args: argparse.Namespace, log: Optional[FileIO]) -> None:
+        self._args = args
+        self._log = log
+        self._clock = Clock(args.clock or "abs")
+        self._log_clock = Clock("abs")
+        self.count = 0
+
+    def show(self, message: Message, peer: Optional[Peer]) -> None:
+        """Show a message that has come now."""
+        now = time.time_ns()
+        device, always_hex = self._args.device, self._args.hex
+        if self._args.json:
+            record = as_json(message, device, now, always_hex)
+            if self._args.peers:
+                record.update(pid=peer.pid if peer else None, command=peer.command if peer else None)
+            put_json(record)
+        else:
+            put_line(as_line(message, device, self._clock.text(now), always_hex, peer))
+        if self._log:
+            line = as_line(message, device, self._log_clock.text(now), always_hex, peer)
+            _append(self._log, line)
+        self.count += 1
+
+
+def _open_log(path: str) -> FileIO:
+    try:
+        return FileIO(path, "a")
+    except OSError as error:
+        raise Failure(f"can't write to {path}: {error.strerror}") from error
+
+
+def _append(log: FileIO, line: str) -> None:
+    """Write the line at once, so that the log has all that was shown."""
+    rest = line.encode() + b"\n"
+    try:
+        while rest:
+            rest = rest[log.write(rest) or 0 :]
+    except OSError as error:
+        raise Failure(f"can't write to {log.name}: {error.strerror}") from error
 
 
 def _messages(ksock: Ksock, signals: EndSignals, timeout: Optional[float]) -> Iterator[Message]:

@@ -8,17 +8,21 @@ import math
 from typing import Any
 
 from .. import names
+from .lines import CLOCKS
 
 __all__ = [
     "NAME_HELP",
     "Subparsers",
+    "add_clock",
     "add_count",
     "add_data",
     "add_device",
     "add_device_filter",
     "add_hex",
+    "add_interval",
     "add_json",
     "add_timeout",
+    "interval",
     "name_to_bind",
     "name_to_send",
     "positive",
@@ -49,12 +53,28 @@ def add_json(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
 
 
+def add_clock(parser: argparse._ActionsContainer) -> None:
+    """``-t WAY``, how lines tell the time; None if it is not given."""
+    parser.add_argument(
+        "-t",
+        dest="clock",
+        choices=CLOCKS,
+        help="how lines tell the time: seconds since 1970, since the line before, since the first line,"
+        " or date and time (default: abs)",
+    )
+
+
 def add_hex(parser: argparse.ArgumentParser, what: str) -> None:
     """``--hex``; ``what`` tells which data that concerns."""
     parser.add_argument("--hex", action="store_true", help=what)
 
 
-def add_count(parser: argparse.ArgumentParser, what: str) -> None:
+def add_interval(parser: argparse._ActionsContainer, what: str) -> None:
+    """``--interval S``; ``what`` it sets. None if it is not given."""
+    parser.add_argument("--interval", type=interval, metavar="S", help=f"{what}, in seconds")
+
+
+def add_count(parser: argparse._ActionsContainer, what: str) -> None:
     """``-n COUNT``; ``what`` is counted."""
     parser.add_argument("-n", "--count", type=positive, metavar="COUNT", help=f"end after COUNT {what}")
 
@@ -111,6 +131,14 @@ def size(text: str) -> int:
     if not (number.isascii() and number.isdigit()) or int(number) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 65536, 64K, 10M or 1G")
     return int(number) * unit
+
+
+def interval(text: str) -> float:
+    """A time between looks, for argparse: a number of seconds from 0.05, and not over an hour."""
+    value = seconds(text)
+    if not 0.05 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.05 to 3600")
+    return value
 
 
 def seconds(text: str) -> float:

@@ -25,6 +25,8 @@ struct setup {
 	unsigned int depth;		/* messages that may be under way to a listener */
 	unsigned int channel;		/* with another number nobody hears of these */
 	const char *address;		/* of the broker, for those that need one */
+	unsigned int subscriptions;	/* that others have, to other things */
+	bool stuck;			/* somebody gets the answers too, and does not read */
 };
 
 extern struct setup setup;
@@ -54,7 +56,7 @@ struct transport {
 };
 
 extern const struct transport by_kbus, by_transfer, by_transfer32, by_seqpacket, by_mmsg,
-	by_pipe, by_mqueue, by_dbus_daemon, by_dbus_broker, by_zmq, by_nats, by_mqtt;
+	by_pipe, by_mqueue, by_dbus_daemon, by_dbus_broker, by_zmq, by_nats, by_mqtt, by_sbus;
 extern const struct transport *const transports[];
 
 /* How a case is to be measured, and with what */

@@ -40,6 +40,8 @@ static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
 	{ "undisturbed", no_argument, NULL, 'u' },
 	{ "first", no_argument, NULL, 'f' },
+	{ "subscriptions", required_argument, NULL, 'S' },
+	{ "stuck", no_argument, NULL, 'k' },
 	{ 0 },
 };
 
@@ -93,6 +95,12 @@ static void take_option(int which, const char *option, struct options *options)
 		break;
 	case 'f':
 		options->first = true;
+		break;
+	case 'S':
+		setup.subscriptions = take_number(option, optarg, 0, 1000000);
+		break;
+	case 'k':
+		setup.stuck = true;
 		break;
 	case 'u':
 		run_undisturbed();

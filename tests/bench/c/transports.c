@@ -10,6 +10,7 @@ const struct transport *const transports[] = {
 	&by_mmsg,
 	&by_pipe,
 	&by_mqueue,
+	&by_sbus,
 #ifdef WITH_LIBRARIES
 	&by_dbus_daemon,
 	&by_dbus_broker,

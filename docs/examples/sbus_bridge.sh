@@ -1,0 +1,3 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+kbus-sbusd -f -c -p /dev/null -a /tmp/sbus

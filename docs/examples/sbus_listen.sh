@@ -1,0 +1,3 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+kbus listen -n 4 '$.Sensors.*'

@@ -1,0 +1,3 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+kbus-sbus sub -a /tmp/sbus -n 4 'Sensors/'

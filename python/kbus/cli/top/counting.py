@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""Reads a device for ``kbus top``: the messages, and what ``/proc/kbus/stats`` says."""
+
+from __future__ import annotations
+
+import time
+
+from ... import Ksock, inspect
+from ..failures import proc_failure
+from ..processes import command_of
+from .rates import Rates
+from .traffic import Traffic
+from .views import Look, WaitingFor
+
+__all__ = ["Counting"]
+
+
+class Counting:
+    """Counts what comes to ``ksock``, which is bound already."""
+
+    def __init__(self, ksock: Ksock) -> None:
+        self._ksock = ksock
+        self._traffic = Traffic(time.monotonic())
+        self._rates = Rates(command_of)
+
+    def read(self) -> None:
+        """Count messages that are queued, as many as come with one system call."""
+        messages = self._ksock.receive_many(0)
+        now = time.monotonic()
+        for message in messages:
+            self._traffic.take(message, now)
+
+    def clear(self) -> None:
+        """Count from 0."""
+        self._traffic.clear(time.monotonic())
+
+    def look(self) -> Look:
+        """What there is now. Raises a Failure if that can't be read."""
+        now = time.monotonic()
+        try:
+            (device,) = inspect.stats(self._ksock.which)
+        except OSError as error:
+            raise proc_failure(error) from error
+        traffic = self._traffic
+        traffic.end_interval(now)
+        traffic.forget_all_but({each.ksock_id for each in device.ksocks if each.awaiting}, before=now)
+        ksocks = self._rates.look(device, now)
+        commands = {each.stats.ksock_id: each.command for each in ksocks}
+        names = list(traffic.names.values())
+        return Look(
+            device=device.device,
+            clock=time.strftime("%H:%M:%S"),
+            messages=sum(each.rate for each in names),
+            bytes=sum(each.byte_rate for each in names),
+            names=names,
+            ksocks=ksocks,
+            waiting=[
+                WaitingFor(each, now - each.since, commands.get(each.from_, "?"))
+                for each in traffic.waiting()
+            ],
+            lost=sum(each.lost for each in device.ksocks),
+            lost_here=self._ksock.lost_messages(),
+            not_followed=traffic.other_names + traffic.not_followed,
+        )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The tables that ``kbus top`` has, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .rates import KsockRates
+from .tables import Column, Table
+from .traffic import NameCounts, Waiting
+
+__all__ = ["KSOCKS", "NAMES", "VIEWS", "WAITING", "Look", "WaitingFor", "amount", "duration"]
+
+
+class WaitingFor(NamedTuple):
+    """A Request that waits, for how many seconds, and the program that sent it."""
+
+    request: Waiting
+    seconds: float
+    command: str
+
+
+class Look(NamedTuple):
+    """What there is to show at one time."""
+
+    device: int
+    clock: str
+    #: a second
+    messages: float
+    bytes: float
+    names: Sequence[NameCounts]
+    ksocks: Sequence[KsockRates]
+    waiting: Sequence[WaitingFor]
+    #: copies that KSocks of the device have missed, and of these the ones that ``kbus top`` has
+    lost: int
+    lost_here: int
+    #: messages and Requests that ``kbus top`` has no room to follow
+    not_followed: int
+
+    def rows(self, view: int) -> Sequence[Any]:
+        """The rows of one of ``VIEWS``."""
+        rows: tuple[Sequence[Any], ...] = (self.names, self.ksocks, self.waiting)
+        return rows[view]
+
+
+def amount(number: float) -> str:
+    """A number, or bytes, in four digits at most; K, M and so on are powers of 1000."""
+    if number < 10 and number != int(number):
+        return f"{number:.1f}"
+    for unit in ("", "K", "M", "G", "T"):
+        if round(number) < 1000:
+            return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{round(number)}{unit}"
+        number /= 1000
+    return f"{round(number)}P"
+
+
+def duration(seconds: float) -> str:
+    """A time with its unit, in three digits or so."""
+    for unit, size in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        if seconds < 999.5 * size:
+            return f"{seconds / size:.3g}{unit}"
+    return f"{round(seconds)}s"
+
+
+def _printable(text: str) -> str:
+    return "".join(character if " " <= character <= "~" else "?" for character in text)
+
+
+NAMES = Table(
+    "names",
+    (
+        Column("RATE", lambda row: row.rate, amount),
+        Column("BYTES/S", lambda row: row.byte_rate, amount),
+        Column("MESSAGES", lambda row: row.messages),
+        Column("BYTES", lambda row: row.bytes, amount),
+        Column("ANSWERED", lambda row: row.answered),
+        Column("LATENCY", lambda row: row.latency, duration),
+        Column("LONGEST", lambda row: row.longest if row.answered else None, duration),
+        Column("NAME", lambda row: row.name, is_text=True),
+    ),
+    first=0,
+)
+KSOCKS = Table(
+    "ksocks",
+    (
+        Column("KSOCK", lambda row: row.stats.ksock_id),
+        Column("PID", lambda row: row.stats.pid),
+        Column("QUEUED", lambda row: row.stats.queued),
+        Column("LIMIT", lambda row: row.stats.queue_limit),
+        Column("MOST", lambda row: row.stats.queued_max),
+        Column("BYTES", lambda row: row.stats.bytes, amount),
+        Column("SENT/S", lambda row: row.sent_rate, amount),
+        Column("READ/S", lambda row: row.received_rate, amount),
+        Column("LOST", lambda row: row.stats.lost),
+        Column("LOST/S", lambda row: row.lost_rate, amount),
+        Column("AWAITS", lambda row: row.stats.awaiting),
+        Column("OWES", lambda row: row.stats.owed),
+        Column("COMMAND", lambda row: row.command, _printable, is_text=True),
+    ),
+    first=2,
+)
+WAITING = Table(
+    "waiting requests",
+    (
+        Column("WAITS", lambda row: row.seconds, duration),
+        Column("ID", lambda row: str(row.request.id), is_text=True),
+        Column("FROM", lambda row: row.request.from_),
+        Column("COMMAND", lambda row: row.command, _printable, is_text=True),
+        Column("NAME", lambda row: row.request.name, is_text=True),
+    ),
+    first=0,
+)
+VIEWS = (NAMES, KSOCKS, WAITING)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""A client of an sbus daemon for asyncio.
+
+::
+
+    async with AsyncClient() as client:
+        await client.subscribe("Sensors/")
+        async for message in client:
+            print(message.key, message.payload)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Optional
+
+from . import address, packets, secret
+from .client import Client, Received, Text
+
+_Add = Callable[..., Any]
+_Remove = Callable[[Client], Any]
+
+
+class AsyncClient:
+    """What ``Client`` is, with methods to be awaited. Make it inside a running loop.
+
+    Iterating gives messages as they come, and ends when the daemon closes the connection.
+
+    Synchronization: for the tasks of one loop. Several may send; one at a time may receive.
+    """
+
+    def __init__(self, at: str = address.DEFAULT, protocol: str = "slash") -> None:
+        self._client = Client(at, protocol)
+        self._loop = asyncio.get_running_loop()
+        self._client.set_blocking(False)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave. Can be repeated. Nobody may be waiting for it."""
+        self._client.close()
+
+    async def subscribe(self, pattern: Text) -> None:
+        """Receive messages whose keys match a pattern from now on."""
+        await self._send(packets.SUB, pattern)
+
+    async def unsubscribe(self, pattern: Text) -> None:
+        """Take back one ``subscribe`` with the same pattern."""
+        await self._send(packets.UNSUB, pattern)
+
+    async def publish(self, key: Text, payload: Text = b"") -> None:
+        """Send a message to all who have subscribed to its key, as soon as the daemon has room."""
+        await self._send(packets.MSG, key, payload)
+
+    async def control(self, key: Text, payload: Text = b"") -> None:
+        """Send a control message to the daemon."""
+        await self._send(packets.CMSG, key, payload)
+
+    async def whoami(self) -> bytes:
+        """Return this client's credentials as the beginning of a key; what comes before is put aside."""
+        await self.control(secret.WHOAMI)
+        while True:
+            try:
+                return self._client.expect_control(secret.WHOAMI, 0).payload
+            except TimeoutError:
+                await self._until(self._loop.add_reader, self._loop.remove_reader)
+
+    async def receive(self) -> Received:
+        """Return the next message. Raises ConnectionError when the daemon has closed the connection."""
+        while True:
+            message = self._client.receive(0)
+            if message is not None:
+                return message
+            await self._until(self._loop.add_reader, self._loop.remove_reader)
+
+    def __aiter__(self) -> AsyncClient:
+        return self
+
+    async def __anext__(self) -> Received:
+        try:
+            return await self.receive()
+        except ConnectionError:
+            raise StopAsyncIteration from None
+
+    async def _send(self, kind: bytes, key: Text, payload: Text = b"") -> None:
+        while True:
+            try:
+                self._client.send(kind, key, payload)
+            except BlockingIOError:
+                await self._until(self._loop.add_writer, self._loop.remove_writer)
+            else:
+                return
+
+    async def _until(self, add: _Add, remove: _Remove) -> None:
+        """Wait until the socket is ready."""
+        ready = self._loop.create_future()
+        add(self._client, _complete, ready)
+        try:
+            await ready
+        finally:
+            remove(self._client)
+
+
+def _complete(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

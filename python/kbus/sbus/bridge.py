@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""The bridge: what each packet of a client does. It knows no event loop.
+
+Source: the bridge's specification and the protocol text.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from . import counts, packets, secret, stats
+from .bindings import Bindings
+from .bus import Bus
+from .counts import Counts
+from .flow import BLOCK
+from .keymap import KeyMap, NameTooLong
+from .limits import Limits
+from .packets import CMSG, SUB, UNSUB, Protocol
+from .peer import Peer, Total
+from .subscribing import OverLimit, Subscriptions
+from .traffic import MOST_NUMBER, Traffic
+
+#: The control message that asks for statistics, for the daemon's own user and root.
+STATS = b"kbus/stats"
+
+_PARAMETER = "/sys/module/kbus/parameters/max_ksock_bindings"
+
+
+class Bridge:
+    """Clients on one side, a KBUS device on the other.
+
+    ``server`` is the credential prefix: what servers in between put before a client's credentials, if any.
+    ``refused`` counts connections that were closed at once, by cause.
+    """
+
+    def __init__(self, bus: Bus, protocol: Protocol, root: str, limits: Limits, server: bytes = b"") -> None:
+        self.protocol = protocol
+        self.limits = limits
+        self.peers: set[Peer] = set()
+        self.refused: Counter[str] = Counter()
+        self._bus = bus
+        self._server = server
+        self._gone = Counts()
+        self._total = Total()
+        self._numbers = deque(range(1, MOST_NUMBER + 1))
+        keymap = KeyMap(protocol, root)
+        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
+        self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, _most_bindings())
+        self.subscriptions = Subscriptions(keymap, self.bindings, limits, self.traffic.forget_routes)
+
+    # Who is there.
+
+    def connect(self, connected: socket.socket) -> Peer:
+        """Have one more client. Raises OSError if there are no descriptors for it."""
+        number = self._numbers.popleft() if self._numbers else 0
+        try:
+            peer = Peer(connected, number, self.limits, self._total)
+        except OSError:
+            self._free(number)
+            raise
+        self.peers.add(peer)
+        return peer
+
+    def disconnect(self, peer: Peer) -> None:
+        """Have it no more. What it has published is sent."""
+        self.traffic.changed.update(peer.close())
+        self.traffic.changed.discard(peer)
+        self.traffic.special.pop(peer.number, None)
+        self.peers.discard(peer)
+        self._gone.add(peer.counts)
+        self._free(peer.number)
+        self.subscriptions.leave(peer)
+
+    def _free(self, number: int) -> None:
+        # The others are used first: what is on its way with this one arrives before it is somebody else's.
+        if number:
+            self._numbers.append(number)
+
+    # What clients send.
+
+    def take(self, peer: Peer, received: Sequence[bytes]) -> None:
+        """Do what packets of a client say."""
+        peer.counts.received += len(received)
+        most = self.limits.packet
+        for packet in received:
+            if len(packet) > most:
+                peer.drop(counts.TOO_LARGE, f"a packet of more than {most} bytes")
+            elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
+                key, payload = packet[4:end], packet[end + 1 :]
+                if not self.traffic.publish(peer, key, payload) and self._introduce(peer, packet, key):
+                    self.traffic.publish(peer, key, payload)
+            elif not packet:
+                peer.drop(counts.EMPTY)
+            else:
+                self._take_other(peer, packet)
+
+    def _introduce(self, peer: Peer, packet: bytes, key: bytes) -> bool:
+        """Whether a message with a key that is not known yet is for KBUS."""
+        if self._uses_token(key):
+            self._publish_secret(peer, packet, key)
+            return False
+        try:
+            self.traffic.introduce(key)
+        except NameTooLong as error:
+            peer.drop(counts.NAME_TOO_LONG, error)
+        except PermissionError as error:
+            peer.drop(counts.KBUS_OWN, error)
+        else:
+            return True
+        return False
+
+    def _publish_secret(self, peer: Peer, packet: bytes, key: bytes) -> None:
+        complete = self._complete(peer, key, own_only=False)
+        if complete is not None:
+            # What the client has published before comes first.
+            self._settle()
+            peer.counts.published += 1
+            self.traffic.send(self.subscriptions.secret_subscribers(complete), [packet], peer)
+
+    def _take_other(self, peer: Peer, packet: bytes) -> None:
+        try:
+            kind, key, _ = packets.parse(packet, self.protocol)
+        except ValueError as error:
+            peer.drop(counts.MALFORMED, error)
+            return
+        # A client that unsubscribes has what came before that.
+        self._settle()
+        if kind == SUB:
+            self._subscribe(peer, key)
+        elif kind == UNSUB:
+            self._unsubscribe(peer, key)
+        else:
+            self._control(peer, key)
+
+    def _settle(self) -> None:
+        if not self.traffic.is_idle:
+            self.traffic.drain()
+
+    # Subscriptions.
+
+    def _subscribe(self, peer: Peer, pattern: bytes) -> None:
+        complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern
+        if complete is None:
+            return
+        try:
+            self.subscriptions.add(peer, complete)
+        except OverLimit as error:
+            peer.drop(counts.TOO_MANY_SUBSCRIPTIONS, error)
+        except OSError as error:
+            peer.drop(counts.REFUSED_BY_KBUS, f"cannot bind: {error.strerror}")
+
+    def _unsubscribe(self, peer: Peer, pattern: bytes) -> None:
+        complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern
+        if complete is not None and not self.subscriptions.remove(peer, complete):
+            peer.drop(counts.NOT_SUBSCRIBED, repr(pattern[:40]))
+
+    def _uses_token(self, key: bytes) -> bool:
+        return self.protocol.has_control and secret.uses_token(key)
+
+    def _complete(self, peer: Peer, key: bytes, own_only: bool = True) -> Optional[bytes]:
+        """A secret key or pattern with all credentials in it; None if the client may not use it."""
+        own = peer.identity.credentials
+        try:
+            parts = secret.split(key, self._server)
+        except secret.Misuse as error:
+            peer.drop(counts.CREDENTIALS, error)
+            peer.doom(str(error))
+            self.traffic.changed.add(peer)
+            return None
+        except secret.Invalid as error:
+            peer.drop(counts.RESERVED, error)
+            return None
+        # 0 is somebody whom this process cannot tell from others: he is in another pid namespace.
+        if own_only and not (own.pid and parts.matches(own) and peer.identity.holds()):
+            peer.drop(counts.CREDENTIALS, f"{key[:60]!r} is for somebody else")
+            return None
+        return parts.complete(own)
+
+    # Control messages.
+
+    def _control(self, peer: Peer, key: bytes) -> None:
+        if key == secret.WHOAMI:
+            self._tell_who(peer)
+        elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
+            told = stats.pieces(self.stats())
+            self.traffic.send([peer], [packets.build(CMSG, STATS, piece) for piece in told], None)
+        elif peer.settings.apply(key):
+            self._follow(peer)
+        else:
+            peer.drop(counts.UNKNOWN_CONTROL, repr(key[:40]))
+
+    def _tell_who(self, peer: Peer) -> None:
+        if not peer.identity.holds():
+            peer.drop(counts.CREDENTIALS, "the process that connected has ended")
+            return
+        own = peer.identity.credentials.key()
+        credentials = self._server + b"/" + own if self._server else own
+        self.traffic.send([peer], [packets.build(CMSG, secret.WHOAMI, credentials)], None)
+
+    def _follow(self, peer: Peer) -> None:
+        """Do what follows from new settings of flood control."""
+        settings = peer.settings
+        if peer.backlog.order != settings.order:
+            peer.backlog.set_order(settings.order)
+        if settings.is_plain or not peer.number:
+            self.traffic.special.pop(peer.number, None)
+        else:
+            self.traffic.special[peer.number] = peer
+        if BLOCK not in (settings.soft, settings.hard):
+            peer.wait_no_more()
+        self.traffic.changed.add(peer)
+
+    # Statistics.
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Return what ``stats.records`` does."""
+        facts = {
+            "device": self._bus.ksock.which,
+            "ksock": self._bus.id,
+            "bindings": len(self.bindings.bound),
+            "kbus_queued": self._bus.queued,
+            "kbus_lost": self._bus.lost,
+        }
+        return stats.records(self.peers, self._gone, facts, dict(self.refused))
+
+
+def _most_bindings() -> int:
+    """How many bindings KBUS allows a KSock."""
+    try:
+        with open(_PARAMETER) as parameter:
+            return int(parameter.read())
+    except OSError:
+        # A service may not be let see this. That is the default, and KBUS refuses one too many all the same.
+        return 4096

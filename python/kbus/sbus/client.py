@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""A client of an sbus daemon."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+import warnings
+from collections import deque
+from types import TracebackType
+from typing import NamedTuple, Optional, Union
+
+from . import address, packets, secret
+from .packets import CMSG, MSG, SUB, UNSUB
+
+#: Text is sent as UTF-8.
+Text = Union[str, bytes]
+
+
+class Received(NamedTuple):
+    """A message from the daemon. With ``is_control`` it comes from the daemon itself."""
+
+    key: bytes
+    payload: bytes
+    is_control: bool = False
+
+
+class Client:
+    """A connection to an sbus daemon.
+
+    ``at`` is a path or ``/dev/unix/abstract/HEX``. ``protocol`` is ``slash`` or ``dot``, as the daemon's.
+
+    Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten. Iterating
+    gives messages as they come, for ever, and ends when the daemon closes the connection. ``fileno()``
+    serves ``select``; it does not tell of messages that ``whoami`` put aside.
+
+    Keys, patterns and payloads are bytes, or text, which is sent as UTF-8. What is received is bytes. Sending
+    waits while the daemon has no room.
+
+    Synchronization: each method is for one thread at a time.
+
+    Raises ValueError for an address or protocol that there is not, OSError as connect(2) does. All methods
+    raise ConnectionError when the daemon has closed the connection, and OSError with EBADF if closed here.
+    """
+
+    def __init__(self, at: str = address.DEFAULT, protocol: str = "slash") -> None:
+        if protocol not in packets.PROTOCOLS:
+            raise ValueError(f"there is no protocol {protocol!r}")
+        self.protocol = packets.PROTOCOLS[protocol]
+        where = address.parse(at).to_connect()
+        self._aside: deque[Received] = deque()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.connect(where)
+        except OSError as error:
+            self._socket.close()
+            error.filename = at
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Client, protocol {self.protocol.name}, descriptor {self._socket.fileno()}>"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Without _socket, __init__ has failed, and told so itself.
+        if hasattr(self, "_socket") and self._socket.fileno() >= 0:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+            self.close()
+
+    def close(self) -> None:
+        """Leave. What has been published is delivered all the same. Can be repeated."""
+        self._socket.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, -1 if closed."""
+        return self._socket.fileno()
+
+    def subscribe(self, pattern: Text) -> None:
+        """Receive messages whose keys match a pattern from now on."""
+        self.send(SUB, pattern)
+
+    def unsubscribe(self, pattern: Text) -> None:
+        """Take back one ``subscribe`` with the same pattern."""
+        self.send(UNSUB, pattern)
+
+    def publish(self, key: Text, payload: Text = b"") -> None:
+        """Send a message to all who have subscribed to its key.
+
+        Raises OSError with EMSGSIZE if it does not fit the socket's buffer.
+        """
+        self.send(MSG, key, payload)
+
+    def control(self, key: Text, payload: Text = b"") -> None:
+        """Send a control message to the daemon, for instance ``blocking/soft/discard`` or ``echo/off``."""
+        self.send(CMSG, key, payload)
+
+    def whoami(self, timeout: Optional[float] = None) -> bytes:
+        """Return this client's credentials as the beginning of a key, such as ``!/cred/100/1000/1111``.
+
+        Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
+        after ``timeout`` seconds.
+        """
+        self.control(secret.WHOAMI)
+        answer = self.expect_control(secret.WHOAMI, timeout)
+        return answer.payload
+
+    def expect_control(self, key: bytes, timeout: Optional[float] = None) -> Received:
+        """Return the next control message with this key; put what comes before it aside.
+
+        Raises TimeoutError after ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            message = self._take(left)
+            if message is None:
+                raise TimeoutError(f"the daemon has not answered {key.decode()} within {timeout} seconds")
+            if message.is_control and message.key == key:
+                return message
+            self._aside.append(message)
+
+    def receive(self, timeout: Optional[float] = None) -> Optional[Received]:
+        """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
+        if self._aside:
+            return self._aside.popleft()
+        return self._take(timeout)
+
+    def __iter__(self) -> Client:
+        return self
+
+    def __next__(self) -> Received:
+        try:
+            message = self.receive()
+        except ConnectionError:
+            message = None
+        if message is None:
+            raise StopIteration
+        return message
+
+    def set_blocking(self, waits: bool) -> None:
+        """Choose whether sending waits while the daemon has no room, or raises BlockingIOError."""
+        self._socket.setblocking(waits)
+
+    def send(self, kind: bytes, key: Text, payload: Text = b"") -> None:
+        """Send a packet of a kind that ``kbus.sbus.packets`` names. The other methods do it for you."""
+        self._socket.send(packets.build(kind, _bytes(key), _bytes(payload)), socket.MSG_NOSIGNAL)
+
+    def _take(self, timeout: Optional[float]) -> Optional[Received]:
+        if timeout is not None and not _is_readable(self._socket, timeout):
+            return None
+        length = self._socket.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
+        packet = self._socket.recv(length) if length else b""
+        if not packet:
+            raise ConnectionResetError("the daemon has closed the connection")
+        kind, key, payload = packets.parse(packet, packets.SLASH)
+        return Received(key, payload, kind == CMSG)
+
+
+def _is_readable(connected: socket.socket, timeout: float) -> bool:
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
+
+
+def _bytes(text: Text) -> bytes:
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)

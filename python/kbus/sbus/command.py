@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""The command ``kbus-sbus``: publish, subscribe and ask who one is, from a shell.
+
+Exit status as for ``kbus``: 0 done, 1 failed, 2 wrong command line, 124 timed out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import Optional
+
+from ..cli import options, output
+from ..cli.data import HEX_HELP, given_data
+from ..cli.failures import Failure
+from ..cli.ksocks import EndSignals
+from ..cli.output import StdoutClosed, put_json, put_line
+from . import address, packets
+from .client import Client, Received
+
+_EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """Run ``kbus-sbus`` with these arguments, or those of the process, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
+    subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
+    _add_pub(subparsers)
+    _add_sub(subparsers)
+    _add_whoami(subparsers)
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        if words and words[0] in subparsers.choices:
+            # Options may stand between KEY and DATA, which a plain parse_args() does not allow.
+            chosen = subparsers.choices[words[0]]
+            args = chosen.parse_intermixed_args(words[1:], argparse.Namespace(subcommand=words[0]))
+        else:
+            args = parser.parse_args(words)
+    except SystemExit as wanted:
+        return int(wanted.code or 0)
+    try:
+        with Client(args.address, args.protocol) as client:
+            args.run(client, args)
+            output.flush()
+    except Failure as failure:
+        print(f"kbus-sbus {args.subcommand}: {failure}", file=sys.stderr)
+        return failure.status
+    except StdoutClosed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except TimeoutError as error:
+        print(f"kbus-sbus {args.subcommand}: {error}", file=sys.stderr)
+        return Failure.timed_out("").status
+    except ConnectionError:
+        print(f"kbus-sbus {args.subcommand}: the daemon at {args.address} has gone", file=sys.stderr)
+        return 1
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        print(f"kbus-sbus {args.subcommand}: {args.address}: {why}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 1
+    return 0
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-a",
+        "--address",
+        type=_address,
+        default=address.DEFAULT,
+        help=f"a path or /dev/unix/abstract/HEX (default: {address.DEFAULT})",
+    )
+    parser.add_argument(
+        "--protocol",
+        choices=sorted(packets.PROTOCOLS),
+        default="slash",
+        help="dot is revisions 1 and 2, slash 3 and 4 (default: slash)",
+    )
+    parser.add_argument(
+        "--control",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a control message to send first, such as echo/off; repeatable",
+    )
+
+
+def _add_pub(subparsers: options.Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "pub", help="publish a message", description="Publish a message, or each line of stdin as one."
+    )
+    parser.add_argument("key", type=_key, metavar="KEY", help="its routing key")
+    options.add_data(parser)
+    options.add_hex(parser, HEX_HELP)
+    parser.add_argument("--lines", action="store_true", help="publish each line of stdin")
+    _add_common(parser)
+    parser.set_defaults(run=_pub)
+
+
+def _add_sub(subparsers: options.Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "sub",
+        help="show the messages that match some patterns",
+        description="Show messages, one a line, until SIGINT or SIGTERM.",
+    )
+    parser.add_argument(
+        "patterns", nargs="+", type=_key, metavar="PATTERN", help="routing key pattern, '' for all"
+    )
+    options.add_count(parser, "messages")
+    options.add_timeout(parser, "if nothing comes")
+    form = parser.add_mutually_exclusive_group()
+    options.add_json(form)
+    form.add_argument("--raw", action="store_true", help="print payloads as they are, and nothing else")
+    _add_common(parser)
+    parser.set_defaults(run=_sub)
+
+
+def _add_whoami(subparsers: options.Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "whoami", help="print the own credentials", description="Print the own credentials."
+    )
+    parser.add_argument(
+        "--timeout", type=options.seconds, default=10.0, metavar="S", help="give up after that (default: 10)"
+    )
+    _add_common(parser)
+    parser.set_defaults(run=_whoami)
+
+
+def _pub(client: Client, args: argparse.Namespace) -> None:
+    _send_controls(client, args)
+    if args.lines:
+        if args.data is not None or args.file is not None:
+            raise Failure.usage("--lines takes the data from stdin, and from nowhere else")
+        for line in sys.stdin.buffer:
+            client.publish(args.key, line[:-1] if line.endswith(b"\n") else line)
+        return
+    client.publish(args.key, given_data(args) or b"")
+
+
+def _sub(client: Client, args: argparse.Namespace) -> None:
+    with EndSignals() as signals:
+        _send_controls(client, args)
+        for pattern in args.patterns:
+            client.subscribe(pattern)
+        for message in itertools.islice(_messages(client, signals, args.timeout), args.count):
+            if args.raw:
+                output.put(message.payload)
+            elif args.json:
+                put_json(_as_json(message))
+            else:
+                put_line(_as_line(message))
+            output.flush()
+
+
+def _whoami(client: Client, args: argparse.Namespace) -> None:
+    _send_controls(client, args)
+    put_line(client.whoami(args.timeout).decode("ascii"))
+
+
+def _send_controls(client: Client, args: argparse.Namespace) -> None:
+    for key in args.control:
+        client.control(key)
+
+
+def _messages(client: Client, signals: EndSignals, timeout: Optional[float]) -> Iterator[Received]:
+    poll = select.poll()
+    poll.register(client.fileno(), select.POLLIN)
+    poll.register(signals.fileno(), select.POLLIN)
+    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+    poll.register(sys.stdout.fileno(), 0)
+    while not signals.came:
+        events = dict(poll.poll(None if timeout is None else timeout * 1000))
+        if not events:
+            raise Failure.timed_out(f"nothing came for {timeout:g} s")
+        if client.fileno() in events:
+            message = client.receive(0)
+            if message is not None:
+                yield message
+        elif sys.stdout.fileno() in events:
+            raise StdoutClosed
+
+
+def _as_line(message: Received) -> str:
+    """KEY LENGTH [DATA], where KEY and DATA are JSON strings if they are text, else hex digits."""
+    words = ["control"] if message.is_control else []
+    words += [_shown(message.key), str(len(message.payload))]
+    return " ".join([*words, _shown(message.payload)] if message.payload else words)
+
+
+def _shown(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data.hex()
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _as_json(message: Received) -> dict[str, object]:
+    record: dict[str, object] = {"time_ns": time.time_ns(), "control": message.is_control}
+    for name, data in (("key", message.key), ("data", message.payload)):
+        try:
+            record[name] = data.decode()
+        except UnicodeDecodeError:
+            record[f"{name}_hex"] = data.hex()
+    return record
+
+
+def _address(text: str) -> str:
+    try:
+        address.parse(text).to_connect()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _key(text: str) -> str:
+    if "\0" in text:
+        raise argparse.ArgumentTypeError("a routing key has no NUL")
+    return text

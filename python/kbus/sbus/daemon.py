@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: MIT
+"""The command ``kbus-sbusd``: its options, and a daemon from its start to its end."""
+
+from __future__ import annotations
+
+import argparse
+import grp
+import os
+import pwd
+import sys
+from contextlib import ExitStack, closing, suppress
+from typing import Optional
+
+from ..cli import failures, options
+from . import address, listening, log, packets
+from .address import Address
+from .bridge import Bridge
+from .bus import Bus
+from .daemonise import DEFAULT_PIDFILE, Background, PidFile
+from .descriptors import raise_descriptor_limit
+from .keymap import KeyMap
+from .limits import Limits
+from .listening import Access, CannotListen, Listening
+from .notify import tell_systemd
+from .secret import split
+from .server import Server
+from .telling import tell_stats
+
+_EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
+
+
+class _Failure(Exception):
+    """The daemon cannot start. The text says why."""
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """Run ``kbus-sbusd`` with these arguments, or those of the process, and return its exit status."""
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as wanted:
+        return int(wanted.code or 0)
+    if args.stats:
+        return tell_stats(args.address)
+    try:
+        with ExitStack() as stack:
+            _serve(args, stack)
+    except (_Failure, CannotListen) as failure:
+        print(f"kbus-sbusd: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
+    raise_descriptor_limit()
+    passed = listening.passed() if args.address is None else None
+    background = None if args.foreground else Background()
+    pidfile = _pidfile(args.pidfile)
+    if pidfile is not None:
+        stack.enter_context(closing(pidfile))
+    bus = stack.enter_context(closing(_bus(args.device)))
+    place = args.address or passed or Address(path=address.DEFAULT)
+    at = stack.enter_context(closing(Listening(place, _access(args), args.replace)))
+    limits = Limits(
+        args.max_packet,
+        args.max_queued,
+        args.max_queued_bytes,
+        args.max_queued_bytes_in_all,
+        args.max_subscription_bytes,
+        args.max_globs,
+    )
+    bridge = Bridge(bus, packets.PROTOCOLS[args.protocol], args.root, limits, args.credential_prefix)
+    users = {os.geteuid(), *args.user} if args.user else None
+    server = Server(bridge, bus, at, users, args.until_last, args.grace)
+    stack.enter_context(closing(server))
+    server.handle_signals()
+    if place == Address():
+        listening.print_address(at.address)
+    if background is not None:
+        log.go_to_background()
+        background.ready()
+    tell_systemd("READY=1")
+    server.run()
+    tell_systemd("STOPPING=1")
+
+
+def _pidfile(path: str) -> Optional[PidFile]:
+    if path == os.devnull:
+        return None
+    try:
+        return PidFile(path)
+    except BlockingIOError:
+        raise _Failure(f"{path}: the daemon that wrote it still lives") from None
+    except OSError as error:
+        raise _Failure(f"{path}: {error.strerror}") from error
+
+
+def _bus(device: int) -> Bus:
+    try:
+        return Bus(device)
+    except OSError as error:
+        raise _Failure(failures.open_failure(error, device)) from error
+
+
+def _access(args: argparse.Namespace) -> Access:
+    mode = 0o700 | (0o070 if args.group_bits else 0) | (0o007 if args.others_bits else 0)
+    return Access(mode if args.mode is None else args.mode, args.group)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what understands the command line."""
+    parser = argparse.ArgumentParser(
+        prog="kbus-sbusd",
+        description="Let programs that know only the sbus protocol use a KBUS device.",
+        epilog=_EPILOG,
+    )
+    limits = Limits()
+    at = parser.add_argument_group("where clients connect")
+    at.add_argument(
+        "-a",
+        "--address",
+        type=_address,
+        metavar="ADDRESS",
+        help=f"a path (default: the socket that systemd has passed, or {address.DEFAULT}),"
+        " /dev/unix/abstract/HEX, /dev/unix/abstract (made up, and printed) or /dev/fd/N (inherited)",
+    )
+    at.add_argument(
+        "-r", "--replace", action="store_true", help="replace what is at the path, if nobody listens there"
+    )
+    at.add_argument("-g", dest="group_bits", action="store_true", help="let the socket's group connect")
+    at.add_argument("-o", dest="others_bits", action="store_true", help="let everybody connect")
+    at.add_argument(
+        "--mode", type=_mode, metavar="OCTAL", help="mode of the socket (default: 0700, -g and -o)"
+    )
+    at.add_argument("--group", type=_group, metavar="GROUP", help="group of the socket, name or id")
+    at.add_argument(
+        "-u",
+        "--user",
+        type=_user,
+        action="append",
+        default=[],
+        metavar="USER",
+        help="name or uid of who may connect beside the daemon's own user; repeatable (default: everybody"
+        " whom the mode lets)",
+    )
+    bus = parser.add_argument_group("what they use")
+    bus.add_argument(
+        "-d", "--device", type=options.natural, default=0, metavar="N", help="/dev/kbusN (default: 0)"
+    )
+    bus.add_argument(
+        "--root", type=_root, default="$", metavar="NAME", help="the name that keys are below (default: $)"
+    )
+    bus.add_argument(
+        "--protocol",
+        choices=sorted(packets.PROTOCOLS),
+        default="slash",
+        help="dot is revisions 1 and 2, slash 3 and 4 (default: slash)",
+    )
+    bus.add_argument(
+        "--credential-prefix",
+        type=_server,
+        default=b"",
+        metavar="KEY",
+        help="what servers in between put before credentials, such as !/cred/100/1000/1111",
+    )
+    running = parser.add_argument_group("how it runs")
+    running.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground")
+    running.add_argument(
+        "-p",
+        "--pidfile",
+        default=DEFAULT_PIDFILE,
+        metavar="PATH",
+        help=f"where the process id is written, /dev/null for nowhere (default: {DEFAULT_PIDFILE})",
+    )
+    running.add_argument("-c", "--until-last", action="store_true", help="end when the last client has left")
+    running.add_argument(
+        "--grace",
+        type=options.seconds,
+        default=1.0,
+        metavar="S",
+        help="how long to deliver in the end (default: 1)",
+    )
+    running.add_argument(
+        "--stats",
+        action="store_true",
+        help="print the statistics of the daemon at ADDRESS, a JSON object a line",
+    )
+    most = parser.add_argument_group("limits")
+    for option, default, help in (
+        ("packet", limits.packet, "bytes of a packet from a client"),
+        ("queued", limits.queued, "packets in a client's queue"),
+        ("queued-bytes", limits.queued_bytes, "bytes in a client's queue"),
+        ("queued-bytes-in-all", limits.queued_bytes_in_all, "bytes in all queues"),
+        (
+            "subscription-bytes",
+            limits.subscription_bytes,
+            "bytes of memory for a client's subscriptions",
+        ),
+        ("globs", limits.globs, "patterns of a client with * beside other bytes"),
+    ):
+        most.add_argument(
+            f"--max-{option}",
+            type=options.positive,
+            default=default,
+            metavar="N",
+            help=f"{help} (default: {default})",
+        )
+    return parser
+
+
+def _address(text: str) -> Address:
+    try:
+        return address.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _root(text: str) -> str:
+    try:
+        KeyMap(packets.SLASH, text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _server(text: str) -> bytes:
+    key = os.fsencode(text)
+    try:
+        split(key + b"/")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return key
+
+
+def _mode(text: str) -> int:
+    with suppress(ValueError):
+        mode = int(text, 8)
+        if 0 <= mode <= 0o777:
+            return mode
+    raise argparse.ArgumentTypeError(f"{text!r} is not a mode such as 0770")
+
+
+def _user(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"there is no user {text!r}") from None
+
+
+def _group(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"there is no group {text!r}") from None

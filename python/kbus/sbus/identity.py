@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Who is at the other end of a socket, and whether that process is still there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+from array import array
+from typing import Optional
+
+from .secret import Credentials
+
+_UCRED = struct.Struct("=3i")
+#: the kernel's numbers, which Python does not name
+_SO_PEERGROUPS = 59
+_SO_PEERPIDFD = 77
+#: Python passes no larger buffer. Of whoever has more groups none are known.
+_MOST_GROUPS = 256
+
+
+class Identity:
+    """The process that connected a socket, with the credentials that it had then.
+
+    A process that got the descriptor later, from its parent or through another socket, speaks with the
+    same credentials as long as the first one lives. When that has ended, another process may get its id. So
+    ``holds`` is False from then on, and nobody inherits an identity.
+
+    Raises OSError if the socket is no Unix socket, or no descriptor is free.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        pid, uid, gid = _UCRED.unpack(data)
+        self.credentials = Credentials(gid, uid, pid, _groups(connected))
+        self._process = _process(connected, pid)
+
+    def holds(self) -> bool:
+        """Return whether the process that connected has not ended."""
+        if self._process is None:
+            return False
+        poll = select.poll()
+        poll.register(self._process, select.POLLIN)
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """Forget the process. Can be repeated."""
+        if self._process is not None:
+            os.close(self._process)
+            self._process = None
+
+
+def _groups(connected: socket.socket) -> frozenset[int]:
+    try:
+        data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _MOST_GROUPS * 4)
+    except OSError:
+        return frozenset()
+    return frozenset(array("I", data))
+
+
+def _process(connected: socket.socket, pid: int) -> Optional[int]:
+    """A descriptor of the process; None if it has ended, or cannot be seen from here."""
+    with contextlib.suppress(OSError):
+        return connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    # Before Linux 6.5. That another process has got the id since connect() is next to impossible.
+    try:
+        return os.pidfd_open(pid)
+    except (ProcessLookupError, ValueError):
+        return None
+    except OSError as error:
+        if pid <= 0:
+            return None
+        raise error

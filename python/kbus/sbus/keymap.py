@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Routing keys and KBUS message names: each key has one name, and each name below the root one key.
+
+A segment of letters and digits is a word of the name, and the separator is a dot. What names cannot have is
+written with the letter ``Z``:
+
+========================= ==========================================================================
+``Z`` and two digits      the byte of that number, in hex with capitals, if it is neither a letter, a
+                          digit, NUL nor the separator: ``ZE4``
+``Z00`` as a whole word   an empty segment
+``Z5A`` before such       the letter ``Z``, where what follows would make it one of the above: the
+                          segment ``Z2A`` is the word ``Z5A2A``
+``Z`` before all else     itself: ``Zoo``
+========================= ==========================================================================
+
+In the protocol ``slash`` no key has ``!`` as a whole segment, because that is reserved. So the name of a KBUS
+program may have ``Z21`` as a word without meaning it, and that word stands for itself. Source: the
+bridge's specification, 'Keys and names'.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+from .. import abi
+from .packets import Protocol
+
+_PLAIN = re.compile(rb"[A-Za-z0-9]+")
+_EMPTY = b"Z00"
+_WHOLE_EMPTY = re.compile(rb"Z(?:5A)*00")
+_WHOLE_RESERVED = re.compile(rb"Z(?:5A)*21")
+
+
+class NameTooLong(ValueError):
+    """The name of this key would be longer than KBUS allows."""
+
+
+class KeyMap:
+    """The mapping for one protocol and one root, which is ``$`` or a name such as ``$.Sbus``.
+
+    Raises ValueError if the root is neither. Immutable.
+    """
+
+    def __init__(self, protocol: Protocol, root: str = "$") -> None:
+        if not re.fullmatch(r"\$(\.[A-Za-z0-9]+)*", root):
+            raise ValueError(f'the root {root!r} is neither "$" nor a message name')
+        self.separator = protocol.separator
+        self.prefix = root.encode() + b"."
+        self._reserves = protocol.has_control
+        codes = "|".join(f"{byte:02X}" for byte in range(1, 256) if self._is_escaped(byte))
+        self._unsafe = re.compile(rf"Z(?=(?:5A)*(?:{codes}))|[^A-Za-z0-9]".encode())
+        self._escape = re.compile(rf"Z(?:({codes})|5A(?=(?:5A)*(?:{codes})))".encode())
+
+    def _is_escaped(self, byte: int) -> bool:
+        return not _PLAIN.fullmatch(bytes([byte])) and byte != self.separator[0]
+
+    def name(self, key: bytes) -> bytes:
+        """Return the message name of a key.
+
+        Raises NameTooLong. The key has no NUL and, in the protocol ``slash``, no segment ``!``.
+        """
+        name = self.prefix + b".".join(map(self._word, key.split(self.separator)))
+        if len(name) > abi.MAX_NAME_LEN:
+            raise NameTooLong(f"the name of key {key[:40]!r}… has {len(name)} bytes, not {abi.MAX_NAME_LEN}")
+        return name
+
+    def key(self, name: bytes) -> bytes:
+        """Return the key of a message name. Raises ValueError if it is not below the root."""
+        if not name.startswith(self.prefix):
+            raise ValueError(f"the name {name!r} is not below {self.prefix!r}")
+        return self.separator.join(map(self._segment, name[len(self.prefix) :].split(b".")))
+
+    def binding(self, pattern: bytes) -> Optional[bytes]:
+        """Return the tightest name to bind to that covers what a pattern matches.
+
+        That is an exact name, ``%`` in place of the last word, or ``*`` in place of one or more. None if no
+        name that KBUS allows can match.
+        """
+        *leading, last = pattern.split(self.separator)
+        literal = []
+        for segment in leading:
+            if b"*" in segment:
+                break
+            literal.append(self._word(segment))
+        if len(literal) < len(leading) or not last:
+            literal.append(b"*")
+        else:
+            literal.append(b"%" if b"*" in last else self._word(last))
+        name = self.prefix + b".".join(literal)
+        return name if len(name) <= abi.MAX_NAME_LEN else None
+
+    def _word(self, segment: bytes) -> bytes:
+        if b"Z" not in segment and _PLAIN.fullmatch(segment):
+            return segment
+        if not segment:
+            return _EMPTY
+        if self._reserves and _WHOLE_RESERVED.fullmatch(segment):
+            return segment
+        if _WHOLE_EMPTY.fullmatch(segment):
+            return b"Z5A" + segment[1:]
+        return self._unsafe.sub(_escaped, segment)
+
+    def _segment(self, word: bytes) -> bytes:
+        if b"Z" not in word or (self._reserves and _WHOLE_RESERVED.fullmatch(word)):
+            return word
+        if word == _EMPTY:
+            return b""
+        if _WHOLE_EMPTY.fullmatch(word):
+            return b"Z" + word[3:]
+        return self._escape.sub(_unescaped, word)
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b"Z%02X" % match[0][0]
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 16)]) if match[1] else b"Z"

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""How much of anything a bridge lets its clients use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All of them can be set on the command line.
+
+    ``packet`` is the length in bytes of the longest packet that is taken from a client. ``queued`` and
+    ``queued_bytes`` are the hard limit of a client's queue, ``queued_bytes_in_all`` that of all queues
+    together. ``subscription_bytes`` is what a client's subscriptions may take: each counts as
+    ``cost`` tells. ``globs`` is how many of its patterns may have ``*`` beside other bytes
+    in a segment; these are the only ones that take time with messages that they do not match.
+    """
+
+    packet: int = 256 * 1024
+    queued: int = 4096
+    queued_bytes: int = 8 << 20
+    queued_bytes_in_all: int = 256 << 20
+    subscription_bytes: int = 256 << 20
+    globs: int = 1000
+
+
+#: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.
+SUBSCRIPTION_COST, SEGMENT_COST = 1024, 512
+
+
+def cost(pattern: bytes, separator: bytes) -> int:
+    """Return how many bytes of memory a subscription to a pattern counts as."""
+    return SUBSCRIPTION_COST + len(pattern) + SEGMENT_COST * (1 + pattern.count(separator))

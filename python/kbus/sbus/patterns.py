@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Routing key patterns: which keys they match. Pure functions on bytes.
+
+``*`` matches any run of bytes, also an empty one, up to the next separator or the end. A pattern that ends
+with the separator matches every key that begins with the rest up to and with that separator. The empty
+pattern matches every key. Source: the bridge's specification, 'Patterns'.
+
+What begins with ``!/cred/`` is not decided here: secret messages have a table of their own.
+"""
+
+from __future__ import annotations
+
+import re
+
+_STARS = re.compile(rb"\*\*+")
+
+
+def normal(pattern: bytes) -> bytes:
+    """Return a pattern that matches the same keys, without ``*`` beside ``*``."""
+    return _STARS.sub(b"*", pattern) if b"**" in pattern else pattern
+
+
+def is_exact(pattern: bytes, separator: bytes) -> bool:
+    """Return whether a pattern matches just the key that it is."""
+    return bool(pattern) and b"*" not in pattern and not pattern.endswith(separator)
+
+
+def matches(pattern: bytes, key: bytes, separator: bytes) -> bool:
+    """Return whether a pattern matches a key."""
+    if not pattern:
+        return True
+    wanted = pattern.split(separator)
+    given = key.split(separator)
+    if not wanted[-1] and len(wanted) > 1:
+        wanted.pop()
+        # The separator after them must be there too.
+        if len(given) <= len(wanted):
+            return False
+        given = given[: len(wanted)]
+    return len(wanted) == len(given) and all(map(segment_matches, wanted, given))
+
+
+def segment_matches(wanted: bytes, segment: bytes) -> bool:
+    """Return whether one segment of a pattern matches one segment of a key.
+
+    The time that this takes does not grow with the number of ways in which it could match.
+    """
+    first, *parts = wanted.split(b"*")
+    if not parts:
+        return first == segment
+    last = parts.pop()
+    end = len(segment) - len(last)
+    if not segment.startswith(first) or not segment.endswith(last) or end < len(first):
+        return False
+    position = len(first)
+    for part in parts:
+        position = segment.find(part, position, end)
+        if position < 0:
+            return False
+        position += len(part)
+    return True

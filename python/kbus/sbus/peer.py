@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""One client of a bridge: its socket, its settings, and the queue of what the socket did not take."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Optional
+
+from . import counts, flow, log
+from .backlog import Backlog
+from .counts import Counts
+from .identity import Identity
+from .limits import Limits
+from .mmsg import BATCH, Sender
+
+#: What a socket's buffer has to have room for beside a packet, roughly.
+_OVERHEAD = 4096
+#: the kernel's number, which Python does not name
+_SO_SNDBUFFORCE = 32
+_SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_NOT_THERE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN)
+
+
+class Total:
+    """What all queues of a bridge hold together, in bytes."""
+
+    def __init__(self) -> None:
+        self.queued_bytes = 0
+
+
+class Peer:
+    """A client. ``number``, from 1, tells it from others; 0 if the bridge has run out of numbers.
+
+    ``publishers`` are those who wait for room in this client's queue, ``waits_for`` those for whom this one
+    waits. ``is_doomed`` says why it is to be disconnected.
+    """
+
+    def __init__(self, connected: socket.socket, number: int, limits: Limits, total: Total) -> None:
+        self.identity = Identity(connected)
+        self.socket = connected
+        self.fd = connected.fileno()
+        self.number = number
+        self.settings = flow.Settings()
+        self.backlog = Backlog()
+        self.counts = Counts()
+        self.patterns: Counter[bytes] = Counter()
+        self.subscription_bytes = 0
+        self.globs = 0
+        self.publishers: set[Peer] = set()
+        self.waits_for: set[Peer] = set()
+        #: whether it had more than one packet when it was last read
+        self.is_busy = False
+        self.is_at_end = False
+        self.is_gone = False
+        self.is_closed = False
+        self.is_doomed: Optional[str] = None
+        self._limits = limits
+        self._total = total
+        self._logged_at = float("-inf")
+        self._unlogged = 0
+
+    def __repr__(self) -> str:
+        own = self.identity.credentials
+        return f"client {self.number} (process {own.pid}, user {own.uid})"
+
+    def drop(self, cause: str, detail: object = "") -> None:
+        """Count a packet that is dropped, and tell of it, at most once a second."""
+        self.counts.dropped[cause] += 1
+        now = time.monotonic()
+        if now < self._logged_at + 1:
+            self._unlogged += 1
+            return
+        more = f", and {self._unlogged} more since the last such line" if self._unlogged else ""
+        log.say(f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}{more}")
+        self._logged_at, self._unlogged = now, 0
+
+    def doom(self, cause: str) -> None:
+        """Have it disconnected as soon as nothing is being done with it."""
+        if self.is_doomed is None:
+            self.is_doomed = cause
+
+    def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
+        """Send a packet, or do with it what flood control says.
+
+        ``publisher`` is the client who published it, if it matters who that was. Returns False if that has
+        changed what is to be waited for at this client.
+        """
+        if not self.backlog.count and not self.is_gone:
+            try:
+                self.socket.send(packet, _SEND_FLAGS)
+            except OSError as error:
+                if self._has_failed(packet, error):
+                    return not self.is_gone
+            else:
+                self.counts.delivered += 1
+                return True
+        self._keep(packet, publisher)
+        return False
+
+    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
+        """Send packets, which ``sender`` has laid out; otherwise like ``send``."""
+        done = 0
+        if not self.backlog.count and not self.is_gone:
+            done = sender.send(self.fd)
+            self.counts.delivered += done
+        is_unchanged = True
+        # What sendmmsg did not take, send() is to give the reason for.
+        for packet in packets[done:]:
+            is_unchanged = self.send(packet, publisher) and is_unchanged
+        return is_unchanged
+
+    def _send(self, packet: bytes) -> bool:
+        """Send one packet, or drop it if it can never be sent. Returns False if it would block."""
+        try:
+            self.socket.send(packet, _SEND_FLAGS)
+        except OSError as error:
+            return self._has_failed(packet, error)
+        self.counts.delivered += 1
+        return True
+
+    def _has_failed(self, packet: bytes, error: OSError) -> bool:
+        """Whether a packet that could not be sent is dealt with; False if it is to be tried again."""
+        if error.errno == errno.EMSGSIZE:
+            return self._send_large(packet)
+        if error.errno not in _NOT_THERE:
+            # EAGAIN; and ENOBUFS and ENOMEM, which are as good as a full socket.
+            return False
+        self.is_gone = True
+        self.counts.dropped[counts.LEFT] += 1
+        return True
+
+    def _send_large(self, packet: bytes) -> bool:
+        """Send a packet for which the socket's buffer is too small, if it can be made larger."""
+        before = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        for option in (socket.SO_SNDBUF, _SO_SNDBUFFORCE):
+            try:
+                self.socket.setsockopt(socket.SOL_SOCKET, option, len(packet) + _OVERHEAD)
+            except PermissionError:
+                continue
+            if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > max(before, len(packet)):
+                return self._send(packet)
+        self.drop(
+            counts.SOCKET_TOO_SMALL, f"{len(packet)} bytes; the system's net.core.wmem_max is the limit"
+        )
+        return True
+
+    def _keep(self, packet: bytes, publisher: Optional[Peer]) -> None:
+        if self.is_gone or self.is_doomed:
+            self.counts.dropped[counts.LEFT] += 1
+            return
+        backlog, limits = self.backlog, self._limits
+        is_full = (
+            backlog.count >= limits.queued
+            or backlog.bytes + len(packet) > limits.queued_bytes
+            or self._total.queued_bytes + len(packet) > limits.queued_bytes_in_all
+        )
+        settings = publisher.settings if publisher is not None else None
+        what = flow.outcome(self.settings, settings, is_full)
+        if what == flow.ERROR:
+            self.doom("it asked for that if a message would have to wait")
+            self.counts.dropped[counts.LEFT] += 1
+        elif what == flow.DISCARD:
+            self.drop(counts.SOCKET_FULL if self.settings.soft == flow.DISCARD else counts.QUEUE_FULL)
+        else:
+            backlog.push(packet)
+            self._total.queued_bytes += len(packet)
+            self.counts.queued_max = max(self.counts.queued_max, backlog.count)
+            self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
+            if what == flow.BLOCK and publisher is not None:
+                self.publishers.add(publisher)
+                publisher.waits_for.add(self)
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the socket takes it, at most one batch."""
+        backlog = self.backlog
+        for _ in range(min(BATCH, backlog.count)):
+            if not self._send(backlog.first()):
+                break
+            self._total.queued_bytes -= len(backlog.pop())
+            if self.is_gone:
+                self.clear()
+                return
+
+    def released(self) -> list[Peer]:
+        """Return the publishers that need not wait for this client any more."""
+        queued, most = self.backlog.count, self._limits.queued
+        free = [each for each in self.publishers if flow.is_room(each.settings, queued, most)]
+        for publisher in free:
+            self.publishers.discard(publisher)
+            publisher.waits_for.discard(self)
+        return [publisher for publisher in free if not publisher.waits_for]
+
+    def wait_no_more(self) -> None:
+        """Go on as a publisher, whoever has no room."""
+        for other in self.waits_for:
+            other.publishers.discard(self)
+        self.waits_for.clear()
+
+    def clear(self) -> None:
+        """Drop what is queued."""
+        self._total.queued_bytes -= self.backlog.bytes
+        dropped = self.backlog.clear()
+        if dropped:
+            self.counts.dropped[counts.LEFT] += dropped
+
+    def close(self) -> list[Peer]:
+        """Disconnect. Returns the publishers that need not wait any more."""
+        self.clear()
+        self.wait_no_more()
+        waited = list(self.publishers)
+        self.publishers.clear()
+        for publisher in waited:
+            publisher.waits_for.discard(self)
+        self.is_closed = True
+        self.identity.close()
+        self.socket.close()
+        return [publisher for publisher in waited if not publisher.waits_for]

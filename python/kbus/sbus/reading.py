@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Reading packets from clients: one with recv_into, many with recvmmsg, and the last of those who leave."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+
+from .mmsg import Receiver
+from .peer import Peer
+
+_DONTWAIT = socket.MSG_DONTWAIT
+#: How often a client that mostly sends one packet at a time is asked whether there are more.
+_PROBE = 8
+_CREDENTIALS_SPACE = socket.CMSG_SPACE(12)
+
+
+class Reader:
+    """Memory for packets of at most ``most`` bytes; of longer ones it gives that many bytes and one more."""
+
+    def __init__(self, most: int) -> None:
+        self._buffer = bytearray(most + 1)
+        self._view = memoryview(self._buffer)
+        self._receiver = Receiver(most)
+        self._turn = 0
+
+    def read(self, peer: Peer) -> list[bytes]:
+        """Return what the client has sent, not necessarily all of it, an empty list if nothing.
+
+        ``peer.is_at_end`` is True afterwards if the client will send no more, and all has been returned. One
+        packet costs least with recv_into, many with recvmmsg; a client that had many is likely to have many.
+        """
+        self._turn += 1
+        try:
+            if peer.is_busy or not self._turn % _PROBE:
+                received = self._receiver.receive(peer.fd)
+                peer.is_busy = len(received) > 1
+            else:
+                length = peer.socket.recv_into(self._buffer, 0, _DONTWAIT)
+                received = [bytes(self._view[:length])]
+        except BlockingIOError:
+            return []
+        except ConnectionResetError:
+            # It has left without reading all. That is told once; what it has sent is still there.
+            return []
+        return received if received[-1] else self._without_end(peer, received)
+
+    def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
+        """Tell empty packets from the end, which looks the same but for its repetition."""
+        if not _has_left(peer):
+            return received
+        while received and not received[-1]:
+            received.pop()
+        # What is a packet, even an empty one, comes with credentials now, and the end does not.
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        while not peer.is_at_end:
+            data, ancillary, _, _ = peer.socket.recvmsg(len(self._buffer), _CREDENTIALS_SPACE, _DONTWAIT)
+            if data or ancillary:
+                received.append(data)
+            else:
+                peer.is_at_end = True
+        return received
+
+
+def _has_left(peer: Peer) -> bool:
+    poll = select.poll()
+    poll.register(peer.fd, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def next_is_message(peer: Peer) -> bool:
+    """Return whether the next packet of a client is a message to publish, without taking it."""
+    with contextlib.suppress(BlockingIOError, ConnectionResetError):
+        return peer.socket.recv(4, _DONTWAIT | socket.MSG_PEEK) == b"MSG "
+    return False

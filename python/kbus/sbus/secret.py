@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Secret messages: keys that begin with ``!/cred/``, and who may use them. Pure functions.
+
+Source: the protocol text, 'Secret messages', and the bridge's specification.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PREFIX = b"!/cred/"
+WHOAMI = b"!/cred/whoami"
+
+_PARTS = re.compile(rb"!/cred/([^/]*)/([^/]*)/([^/]*)/(.*)", re.DOTALL)
+_NUMBER = re.compile(rb"[0-9]*")
+
+
+class Invalid(ValueError):
+    """The key uses the token ``!`` for something that it is not for. It is ignored."""
+
+
+class Misuse(ValueError):
+    """``*`` or a truncated key in place of credentials: whoever sends that is disconnected."""
+
+
+class Credentials(NamedTuple):
+    """Who a client is. ``groups`` are the supplementary groups that are known."""
+
+    gid: int
+    uid: int
+    pid: int
+    groups: frozenset[int] = frozenset()
+
+    def key(self) -> bytes:
+        """Return them as the beginning of a routing key, without a separator at the end."""
+        return b"%s%d/%d/%d" % (PREFIX, self.gid, self.uid, self.pid)
+
+
+class SecretKey(NamedTuple):
+    """A secret key or pattern taken apart, with the numbers as they stand in it."""
+
+    gid: bytes
+    uid: bytes
+    pid: bytes
+    rest: bytes
+
+    def matches(self, own: Credentials) -> bool:
+        """Return whether a client with these credentials may subscribe to it. Empty numbers match."""
+        gids = {b"", b"%d" % own.gid, *(b"%d" % gid for gid in own.groups)}
+        return self.gid in gids and self.uid in (b"", b"%d" % own.uid) and self.pid in (b"", b"%d" % own.pid)
+
+    def complete(self, own: Credentials) -> bytes:
+        """Return the key with the client's own credentials in place of empty numbers."""
+        return b"%s%s/%s/%s/%s" % (
+            PREFIX,
+            self.gid or b"%d" % own.gid,
+            self.uid or b"%d" % own.uid,
+            self.pid or b"%d" % own.pid,
+            self.rest,
+        )
+
+
+def uses_token(key: bytes) -> bool:
+    """Return whether ``!`` is a whole segment of a key or pattern."""
+    return b"!" in key and b"!" in key.split(b"/")
+
+
+def split(key: bytes, server: bytes = b"") -> SecretKey:
+    """Take apart a key or pattern in which ``uses_token`` is true.
+
+    ``server`` is what ``Credentials.key`` gives for the servers in between, which may stand before the
+    client's. Raises Invalid or Misuse.
+    """
+    if not key.startswith(PREFIX):
+        raise Invalid(f"the token ! in {key[:40]!r}")
+    if server and key.startswith(server + b"/" + PREFIX):
+        key = key[len(server) + 1 :]
+    parts = _parts(key)
+    rest = parts.rest
+    while rest.startswith(PREFIX):
+        rest = _parts(rest).rest
+    if uses_token(rest):
+        raise Invalid(f"the token ! in {key[:40]!r}")
+    return parts
+
+
+def _parts(key: bytes) -> SecretKey:
+    match = _PARTS.fullmatch(key)
+    if match is None:
+        raise Misuse(f"{key[:40]!r} is truncated")
+    if any(b"*" in match[number] for number in (1, 2, 3)):
+        raise Misuse(f"{key[:40]!r} has * in place of credentials")
+    if not all(_NUMBER.fullmatch(match[number]) for number in (1, 2, 3)):
+        raise Invalid(f"{key[:40]!r} has other than numbers in place of credentials")
+    return SecretKey(match[1], match[2], match[3], match[4])

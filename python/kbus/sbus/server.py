@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""The event loop of the daemon: clients come, are read and written, and go; it waits for KBUS and signals."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Container
+from types import FrameType
+from typing import Optional
+
+from . import log
+from .bridge import Bridge
+from .bus import Bus
+from .descriptors import Spare
+from .listening import Listening
+from .peer import Peer
+from .reading import Reader, next_is_message
+
+_IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
+_READABLE = _IN | _HUP | select.EPOLLERR
+#: How many connections are accepted before clients have their turn.
+_ACCEPTED = 16
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Server:
+    """Serves until SIGTERM or SIGINT comes or, with ``until_last``, until the last client has left.
+
+    ``users`` may connect, everybody if it is None. ``grace`` is how many seconds clients have in the end to
+    take what is queued for them.
+    """
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        bus: Bus,
+        listening: Listening,
+        users: Optional[Container[int]],
+        until_last: bool,
+        grace: float,
+    ) -> None:
+        self._bridge = bridge
+        self._bus = bus
+        self._listening = listening
+        self._users = users
+        self._until_last = until_last
+        self._grace = grace
+        self._reader = Reader(bridge.limits.packet)
+        self._spare = Spare()
+        self._epoll = select.epoll()
+        self._peers: dict[int, Peer] = {}
+        #: what epoll looks for at each client; a client is not there while it is not looked at
+        self._interests: dict[int, int] = {}
+        self._is_ending = False
+        self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(listening.socket.fileno(), _IN)
+        self._epoll.register(bus.fileno(), _IN)
+        self._epoll.register(self._signals[0], _IN)
+
+    def handle_signals(self) -> None:
+        """End at SIGTERM and SIGINT, tell statistics at SIGUSR1, and take no notice of SIGHUP."""
+        signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            signal.signal(number, _leave_to_the_loop)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def run(self) -> None:
+        """Serve."""
+        while not self._is_ending:
+            self._turn(self._timeout())
+        self._end()
+
+    def close(self) -> None:
+        """Close everything that this has opened."""
+        for peer in list(self._peers.values()):
+            self._disconnect(peer)
+        signal.set_wakeup_fd(-1)
+        self._epoll.close()
+        self._spare.close()
+        for fd in self._signals:
+            os.close(fd)
+
+    # One turn.
+
+    def _turn(self, timeout: Optional[float]) -> None:
+        has_news = False
+        for fd, events in self._epoll.poll(timeout):
+            peer = self._peers.get(fd)
+            if peer is not None:
+                if events & _OUT:
+                    self._write(peer)
+                if events & _READABLE:
+                    self._read(peer, events)
+            elif fd == self._bus.fileno():
+                has_news = True
+            elif fd == self._signals[0]:
+                self._take_signals()
+            else:
+                self._accept()
+        bridge = self._bridge
+        if has_news or not bridge.traffic.is_idle:
+            bridge.traffic.exchange()
+        if bridge.subscriptions.leaving:
+            bridge.subscriptions.forget()
+        due = bridge.bindings.tidy_at
+        if due is not None and due <= time.monotonic():
+            bridge.bindings.tidy()
+        if bridge.traffic.changed:
+            self._attend()
+
+    def _timeout(self) -> Optional[float]:
+        if self._bridge.subscriptions.leaving or self._bus.queued:
+            return 0
+        due = self._bridge.bindings.tidy_at
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    def _take_signals(self) -> None:
+        for number in os.read(self._signals[0], 4096):
+            if number == signal.SIGUSR1:
+                for record in self._bridge.stats():
+                    log.say(json.dumps(record))
+            else:
+                self._is_ending = True
+
+    # Clients.
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED):
+            try:
+                connected, _ = self._listening.socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    self._spare.refuse(self._listening.socket)
+                    self._bridge.refused["descriptors"] += 1
+                return
+            try:
+                peer = self._bridge.connect(connected)
+            except OSError:
+                connected.close()
+                self._bridge.refused["descriptors"] += 1
+                continue
+            uid = peer.identity.credentials.uid
+            if self._users is not None and uid not in self._users:
+                self._bridge.refused["user"] += 1
+                self._bridge.disconnect(peer)
+                continue
+            self._peers[peer.fd] = peer
+            self._interests[peer.fd] = _IN
+            self._epoll.register(peer.fd, _IN)
+
+    def _read(self, peer: Peer, events: int) -> None:
+        if peer.waits_for and next_is_message(peer):
+            # It is looked at again when there is room.
+            self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
+            return
+        if not peer.is_at_end:
+            self._take(peer)
+        if peer.is_at_end:
+            if events & _HUP or peer.is_gone:
+                peer.doom("it has left")
+            self._bridge.traffic.changed.add(peer)
+
+    def _take(self, peer: Peer) -> None:
+        try:
+            received = self._reader.read(peer)
+        except OSError as error:
+            peer.doom(f"it cannot be read: {error.strerror}")
+            self._bridge.traffic.changed.add(peer)
+        else:
+            self._bridge.take(peer, received)
+
+    def _write(self, peer: Peer) -> None:
+        peer.flush()
+        self._bridge.traffic.changed.update(peer.released())
+        self._bridge.traffic.changed.add(peer)
+
+    def _attend(self) -> None:
+        """Look at clients that have changed: whether they go, and what to wait for."""
+        changed = self._bridge.traffic.changed
+        while changed:
+            peer = changed.pop()
+            if peer.is_closed:
+                continue
+            if peer.is_doomed is not None:
+                if peer.is_doomed != "it has left":
+                    log.say(f"{peer!r} is disconnected: {peer.is_doomed}")
+                self._disconnect(peer)
+                continue
+            self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog.count else 0))
+
+    def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
+        """Wait for these events at a client; None is not even for its end."""
+        before = self._interests.get(peer.fd)
+        if interest == before:
+            return
+        if interest is None:
+            self._epoll.unregister(peer.fd)
+            del self._interests[peer.fd]
+            return
+        if before is None:
+            self._epoll.register(peer.fd, interest)
+        else:
+            self._epoll.modify(peer.fd, interest)
+        self._interests[peer.fd] = interest
+
+    def _disconnect(self, peer: Peer) -> None:
+        self._look_for(peer, None)
+        del self._peers[peer.fd]
+        self._bridge.disconnect(peer)
+        if self._until_last and not self._peers:
+            self._is_ending = True
+
+    # The end.
+
+    def _end(self) -> None:
+        """Take no more clients, deliver what has been published, and give the slow ones some time."""
+        self._epoll.unregister(self._listening.socket.fileno())
+        self._listening.close()
+        deadline = time.monotonic() + self._grace
+        for peer in list(self._peers.values()):
+            if not peer.is_at_end:
+                self._take(peer)
+        self._bridge.traffic.drain()
+        self._attend()
+        while time.monotonic() < deadline and any(peer.backlog.count for peer in self._peers.values()):
+            self._turn(max(0.0, deadline - time.monotonic()))
+
+
+def _leave_to_the_loop(number: int, frame: Optional[FrameType]) -> None:
+    """The wakeup descriptor tells the loop."""

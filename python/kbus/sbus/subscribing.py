@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""The subscriptions of all clients of a bridge, within their limits, and the KBUS bindings they need."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from . import patterns, secret
+from .bindings import Bindings
+from .keymap import KeyMap
+from .limits import Limits, cost
+from .peer import Peer
+from .routing import Table
+
+#: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
+_SLICE = 0.0002
+
+
+class OverLimit(ValueError):
+    """The client has as many subscriptions as it may have."""
+
+
+class Subscriptions:
+    """Who is subscribed to what. Patterns that begin with ``!/cred/`` are complete, and kept apart.
+
+    ``changed`` is called with the message name that somebody's subscription is about, or None if there may be
+    several.
+    """
+
+    def __init__(
+        self, keymap: KeyMap, bindings: Bindings, limits: Limits, changed: Callable[[object], None]
+    ) -> None:
+        self._keymap = keymap
+        self._bindings = bindings
+        self._limits = limits
+        self._changed = changed
+        self._public: Table[Peer] = Table(keymap.separator)
+        self._secret: Table[Peer] = Table(keymap.separator)
+        #: those for whom ``forget`` has something to do
+        self.leaving: deque[Peer] = deque()
+
+    def add(self, peer: Peer, pattern: bytes) -> None:
+        """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
+        size = cost(pattern, self._keymap.separator)
+        globs = self._globs(pattern)
+        if peer.subscription_bytes + size > self._limits.subscription_bytes:
+            raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
+        if peer.globs + globs > self._limits.globs:
+            raise OverLimit(f"over {self._limits.globs} patterns with * beside other bytes")
+        if not pattern.startswith(secret.PREFIX):
+            name = self._keymap.binding(pattern)
+            if name is not None:
+                self._bindings.want(name)
+        self._table(pattern).add(pattern, peer)
+        self._note(pattern)
+        peer.patterns[pattern] += 1
+        peer.subscription_bytes += size
+        peer.globs += globs
+
+    def remove(self, peer: Peer, pattern: bytes) -> bool:
+        """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
+        if pattern not in peer.patterns:
+            return False
+        peer.patterns[pattern] -= 1
+        if not peer.patterns[pattern]:
+            del peer.patterns[pattern]
+        peer.subscription_bytes -= cost(pattern, self._keymap.separator)
+        peer.globs -= self._globs(pattern)
+        self._release(peer, pattern)
+        self._note(pattern)
+        return True
+
+    def leave(self, peer: Peer) -> None:
+        """Remove all that a client has, which is not found any more from now on, some at a time."""
+        self._changed(None)
+        if peer.patterns:
+            self.leaving.append(peer)
+
+    def forget(self) -> None:
+        """Remove some of the subscriptions of those who have left."""
+        until = time.monotonic() + _SLICE
+        while self.leaving:
+            peer = self.leaving[0]
+            if not peer.patterns:
+                self.leaving.popleft()
+                continue
+            # From the end: to look for the first one of a dictionary takes longer the more are gone.
+            pattern, count = peer.patterns.popitem()
+            if count > 1:
+                peer.patterns[pattern] = count - 1
+            self._release(peer, pattern)
+            if time.monotonic() > until:
+                return
+
+    def subscribers(self, key: bytes) -> Iterable[Peer]:
+        """Return who gets a message with this key, which is no secret one."""
+        return (peer for peer in self._public.find(key) if not peer.is_closed)
+
+    def secret_subscribers(self, key: bytes) -> Iterable[Peer]:
+        """Return who gets a secret message with this complete key."""
+        return (peer for peer in self._secret.find(key) if not peer.is_closed and peer.identity.holds())
+
+    def _release(self, peer: Peer, pattern: bytes) -> None:
+        self._table(pattern).remove(pattern, peer)
+        if not pattern.startswith(secret.PREFIX):
+            name = self._keymap.binding(pattern)
+            if name is not None:
+                self._bindings.unwant(name)
+
+    def _table(self, pattern: bytes) -> Table[Peer]:
+        return self._secret if pattern.startswith(secret.PREFIX) else self._public
+
+    def _note(self, pattern: bytes) -> None:
+        is_exact = patterns.is_exact(pattern, self._keymap.separator)
+        self._changed(self._keymap.binding(pattern) if is_exact else None)
+
+    def _globs(self, pattern: bytes) -> int:
+        """1 if ``*`` stands beside other bytes in a segment, else 0."""
+        return int(any(b"*" in part and part != b"*" for part in pattern.split(self._keymap.separator)))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""``kbus-sbusd --stats``: ask a daemon for its statistics."""
+
+from __future__ import annotations
+
+import sys
+from typing import Optional
+
+from . import address
+from .address import Address
+from .bridge import STATS
+from .client import Client
+
+#: Seconds that the daemon has to answer.
+_PATIENCE = 10.0
+
+
+def ask(place: str) -> bytes:
+    """Return the statistics of the daemon there, lines of JSON. Raises OSError."""
+    told = b""
+    with Client(place) as client:
+        client.control(STATS)
+        while piece := client.expect_control(STATS, _PATIENCE).payload:
+            told += piece
+    return told
+
+
+def tell_stats(at: Optional[Address]) -> int:
+    """Print what the daemon tells, and return the exit status."""
+    place = str(at or address.DEFAULT)
+    try:
+        sys.stdout.buffer.write(ask(place))
+        sys.stdout.buffer.flush()
+    except TimeoutError:
+        print(
+            f"kbus-sbusd: {place} does not tell; it must be your daemon, or you root, and one with"
+            " --protocol dot tells its log when it gets SIGUSR1",
+            file=sys.stderr,
+        )
+        return 1
+    except (OSError, ValueError) as error:
+        print(f"kbus-sbusd: {place}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,391 @@
+-- SPDX-License-Identifier: MIT
+--
+-- Shows what `kbus record` has recorded in Wireshark and tshark, from version 4.0. To use it, copy it to the directory
+-- that `tshark -G folders` calls "Personal Lua Plugins", or give it to them with -X lua_script:kbus.lua.
+--
+-- A packet is the recorder's frame header and then the message as it was read, in the byte order of the machine that
+-- recorded it. The order is found out for each packet, since files that were merged may have both.
+
+local kbus = Proto("kbus", "KBUS")
+kbus.prefs.check_crc = Pref.bool("Check CRCs", true, "This takes time where messages are large")
+
+local FRAME_VERSION, FRAME_HEADER, AFTER_CRC = 1, 32, 8 -- a later header may be longer
+local MESSAGE_HEADER, EXTENSION, END_GUARD_SIZE = 40, 16, 4
+local START_GUARD, END_GUARD = 0x7375626B, 0x6B627573
+local WANT_A_REPLY, SYNTHETIC, EXTENDED = 0x1, 0x4, 0x400
+local NANOSECONDS = UInt64.new(1000000000)
+local INFO_DATA = 100 -- bytes of the data that the column Info shows
+
+-- What is shown
+
+local f = {
+	frame_version = ProtoField.uint16("kbus.frame.version", "Version of the layout"),
+	frame_header_len = ProtoField.uint16("kbus.frame.header_len", "Length of the frame header"),
+	crc = ProtoField.uint32("kbus.frame.crc", "CRC-32", base.HEX),
+	crc_status = ProtoField.string("kbus.frame.crc.status", "CRC is"),
+	sequence = ProtoField.uint64("kbus.frame.sequence", "Sequence number of the recorder"),
+	monotonic = ProtoField.relative_time("kbus.frame.monotonic", "Monotonic clock"),
+	lost = ProtoField.uint64("kbus.frame.lost", "Messages lost so far"),
+	lost_here = ProtoField.uint64("kbus.frame.lost_here", "Messages lost since the packet before"),
+	start_guard = ProtoField.uint32("kbus.start_guard", "Start guard", base.HEX),
+	id = ProtoField.string("kbus.id", "Id"),
+	id_network = ProtoField.uint32("kbus.id.network", "Network id"),
+	id_serial = ProtoField.uint32("kbus.id.serial", "Serial number"),
+	in_reply_to = ProtoField.string("kbus.in_reply_to", "In reply to"),
+	in_reply_to_network = ProtoField.uint32("kbus.in_reply_to.network", "Network id"),
+	in_reply_to_serial = ProtoField.uint32("kbus.in_reply_to.serial", "Serial number"),
+	to = ProtoField.uint32("kbus.to", "To KSock"),
+	from = ProtoField.uint32("kbus.from", "From KSock"),
+	flags = ProtoField.uint32("kbus.flags", "Flags", base.HEX),
+	name_len = ProtoField.uint32("kbus.name_len", "Length of the name, in bytes"),
+	data_len = ProtoField.uint32("kbus.data_len", "Length of the data, in words"),
+	orig_from = ProtoField.string("kbus.orig_from", "Originally from"),
+	orig_from_network = ProtoField.uint32("kbus.orig_from.network", "Network id"),
+	orig_from_local = ProtoField.uint32("kbus.orig_from.local", "Local id"),
+	final_to = ProtoField.string("kbus.final_to", "Finally to"),
+	final_to_network = ProtoField.uint32("kbus.final_to.network", "Network id"),
+	final_to_local = ProtoField.uint32("kbus.final_to.local", "Local id"),
+	name = ProtoField.string("kbus.name", "Name"),
+	data = ProtoField.bytes("kbus.data", "Data"),
+	data_text = ProtoField.string("kbus.data.text", "Data as text"),
+	end_guard = ProtoField.uint32("kbus.end_guard", "End guard", base.HEX),
+	kind = ProtoField.string("kbus.kind", "Kind"),
+	answer_in = ProtoField.framenum("kbus.answer_in", "Answer in", base.NONE, frametype.RESPONSE),
+	answer_to = ProtoField.framenum("kbus.answer_to", "Answer to", base.NONE, frametype.REQUEST),
+	response_time = ProtoField.relative_time("kbus.response_time", "Response time"),
+	event_lost = ProtoField.uint32("kbus.event.lost", "Messages lost"),
+	event_is_bind = ProtoField.bool("kbus.event.is_bind", "Is bound now"),
+	event_binder = ProtoField.uint32("kbus.event.binder", "Binder, a KSock"),
+	event_name_len = ProtoField.uint32("kbus.event.name_len", "Length of the name, in bytes"),
+	event_name = ProtoField.string("kbus.event.name", "Name"),
+}
+
+-- In the order of the lines of `kbus listen`: bits, small letter there, field.
+local FLAGS = {
+	{ 0x1, "", ProtoField.bool("kbus.flags.want_a_reply", "Want a reply", 32, nil, 0x1) },
+	{ 0x2, "y", ProtoField.bool("kbus.flags.want_you_to_reply", "Want you to reply", 32, nil, 0x2) },
+	{ 0x8, "u", ProtoField.bool("kbus.flags.urgent", "Urgent", 32, nil, 0x8) },
+	{ 0x100, "w", ProtoField.bool("kbus.flags.all_or_wait", "All or wait", 32, nil, 0x100) },
+	{ 0x200, "f", ProtoField.bool("kbus.flags.all_or_fail", "All or fail", 32, nil, 0x200) },
+	{ 0x4, "s", ProtoField.bool("kbus.flags.synthetic", "Synthetic", 32, nil, 0x4) },
+	{ 0x400, "", ProtoField.bool("kbus.flags.extended", "Extended", 32, nil, 0x400) },
+	{ 0x0000F8F0, "", ProtoField.uint32("kbus.flags.reserved", "Reserved", base.HEX, nil, 0x0000F8F0) },
+	{ 0x3FFF0000, "", ProtoField.uint32("kbus.flags.user", "User's", base.HEX, nil, 0x3FFF0000) },
+	{ 0xC0000000, "", ProtoField.uint32("kbus.flags.data_pad", "Padding bytes of the data", base.DEC, nil, 0xC0000000) },
+}
+
+local function mark(abbreviation, text, group, severity)
+	return ProtoExpert.new("kbus.expert." .. abbreviation, text, group, severity)
+end
+
+local group, severity = expert.group, expert.severity
+local e = {
+	malformed = mark("malformed", "This is no packet of `kbus record`", group.MALFORMED, severity.ERROR),
+	bad_crc = mark("bad_crc", "The CRC is wrong", group.CHECKSUM, severity.ERROR),
+	lost = mark("lost", "Messages were lost", group.SEQUENCE, severity.WARN),
+	status = mark("status", "KBUS answers for a replier who did not", group.RESPONSE_CODE, severity.WARN),
+	event = mark("event", "KBUS tells of an event", group.PROTOCOL, severity.CHAT),
+	no_request = mark("no_request", "The request is not in this file", group.SEQUENCE, severity.NOTE),
+	no_answer = mark("no_answer", "The answer is not in this file", group.SEQUENCE, severity.NOTE),
+}
+
+local fields, experts = {}, {}
+for _, field in pairs(f) do table.insert(fields, field) end
+for _, flag in ipairs(FLAGS) do table.insert(fields, flag[3]) end
+for _, each in pairs(e) do table.insert(experts, each) end
+kbus.fields, kbus.experts = fields, experts
+
+-- What is remembered from packet to packet
+
+local interface_id, interface_name = Field.new("frame.interface_id"), Field.new("frame.interface_name")
+-- Fields have values only where Wireshark makes the whole tree, and a listener with a filter has it do that when it
+-- reads a file. In the first pass of `tshark -2` it takes a read filter (-R kbus).
+Listener.new("frame", "frame.interface_id or frame.interface_name")
+
+local requests -- by device and id, the latest: {frame =, monotonic =, from =, answer =}
+local exchanges -- the same, by the number of the frame of the request and of each answer
+local lost_before -- by device: what the packet before said
+local lost_here -- by the number of the frame: messages lost since the packet before, false if none
+
+function kbus.init()
+	requests, exchanges, lost_before, lost_here = {}, {}, {}, {}
+end
+
+-- What tells the device from others in the file; nil if that is not known in this pass.
+local function device()
+	local number, name = interface_id(), interface_name()
+	return number and tostring(number) .. (name and " " .. tostring(name) or "")
+end
+
+local function note_losses(number, lost)
+	local where = device()
+	if not where or lost_here[number] ~= nil then return end
+	local before = lost_before[where]
+	lost_here[number] = before and lost > before and lost - before
+	lost_before[where] = lost
+end
+
+local function note_exchange(number, m, monotonic)
+	local where = (device() or "any") .. " "
+	if m.in_reply_to then
+		local request = requests[where .. m.in_reply_to]
+		if request and request.from == m.to then
+			request.answer = request.answer or number
+			exchanges[number] = request
+		end
+	elseif m.kind == "request" then
+		exchanges[number] = { frame = number, monotonic = monotonic, from = m.from }
+		requests[where .. m.id] = exchanges[number]
+	end
+end
+
+-- Numbers and texts
+
+local crc_table = {}
+for index = 0, 255 do
+	local crc = index
+	for _ = 1, 8 do
+		crc = bit.bxor(bit.rshift(crc, 1), bit.band(crc, 1) * 0xEDB88320)
+	end
+	crc_table[index] = crc
+end
+
+local function crc32(bytes)
+	local crc = bit.bnot(0)
+	for at = 1, #bytes do
+		crc = bit.bxor(bit.rshift(crc, 8), crc_table[bit.band(bit.bxor(crc, bytes:byte(at)), 0xFF)])
+	end
+	return bit.bnot(crc) % 2 ^ 32
+end
+
+local function time(nanoseconds)
+	return NSTime.new((nanoseconds / NANOSECONDS):tonumber(), (nanoseconds % NANOSECONDS):tonumber())
+end
+
+-- The text if the bytes are UTF-8 without control characters, but for the ends of lines and tabs.
+local function as_text(bytes)
+	local rest = bytes:gsub("[\t\n\r\32-\126]+", " ")
+	for _, sequence in ipairs({
+		"\194[\160-\191]", "[\195-\223][\128-\191]", "\224[\160-\191][\128-\191]",
+		"[\225-\236\238\239][\128-\191][\128-\191]",
+		"\237[\128-\159][\128-\191]", "\240[\144-\191][\128-\191][\128-\191]",
+		"[\241-\243][\128-\191][\128-\191][\128-\191]", "\244[\128-\143][\128-\191][\128-\191]",
+	}) do
+		rest = rest:gsub(sequence, " ")
+	end
+	return rest:match("^ *$") and bytes
+end
+
+local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+
+local KIND_LETTERS = { announcement = "A", request = "Q", reply = "R", status = "S" }
+
+-- The message as a line of `kbus listen` shows it, after the device; of long data only the beginning.
+local function as_line(m)
+	local kind = KIND_LETTERS[m.kind]
+	local letters = ""
+	for _, flag in ipairs(FLAGS) do
+		if bit.band(m.flags, flag[1]) ~= 0 and not (kind == "S" and flag[2] == "s") then
+			letters = letters .. flag[2]
+		end
+	end
+	local user = bit.band(bit.rshift(m.flags, 16), 0x3FFF)
+	local words = { m.id, kind .. letters .. (user ~= 0 and (":%04x"):format(user) or ""), "from " .. m.from }
+	if m.to ~= 0 then table.insert(words, "to " .. m.to) end
+	if m.in_reply_to then table.insert(words, "re " .. m.in_reply_to) end
+	if m.orig_from then table.insert(words, "origin " .. m.orig_from) end
+	if m.final_to then table.insert(words, "final " .. m.final_to) end
+	table.insert(words, m.name)
+	table.insert(words, m.data_length)
+	if m.data_length > 0 then
+		local shown = m.data:sub(1, INFO_DATA)
+		if #shown < #m.data and m.text then shown = shown:gsub("[\192-\255][\128-\191]*$", "") end
+		local quoted = m.text and '"' .. shown:gsub('["\\\n\r\t]', ESCAPES) .. '"'
+			or shown:gsub(".", function(byte) return ("%02x"):format(byte:byte()) end)
+		table.insert(words, quoted .. (#shown < #m.data and "..." or ""))
+	end
+	return table.concat(words, " ")
+end
+
+-- Taking a packet apart
+
+-- What reads and shows numbers in the byte order of this packet.
+local function in_order(little)
+	local add, uint, uint64 = "add", "uint", "uint64"
+	if little then add, uint, uint64 = "add_le", "le_uint", "le_uint64" end
+	return {
+		add = function(tree, ...) return tree[add](tree, ...) end,
+		uint = function(range) return range[uint](range) end,
+		uint64 = function(range) return range[uint64](range) end,
+	}
+end
+
+local function what_is_wrong_with_frame(tvb, order)
+	if tvb:len() < tvb:reported_len() then return "cut when it was captured" end
+	if tvb:len() < FRAME_HEADER then return "too short for a frame header" end
+	local version, length = order.uint(tvb(0, 2)), order.uint(tvb(2, 2))
+	if version ~= FRAME_VERSION then return "layout of version " .. version end
+	if length < FRAME_HEADER or length > tvb:len() then return "frame header of " .. length .. " bytes" end
+end
+
+local function show_frame(tvb, order, tree, number)
+	tree = tree:add(kbus, tvb(0, order.uint(tvb(2, 2))), "Frame header of the recorder")
+	order.add(tree, f.frame_version, tvb(0, 2))
+	order.add(tree, f.frame_header_len, tvb(2, 2))
+	local crc = order.add(tree, f.crc, tvb(4, 4))
+	local status = "not checked"
+	if kbus.prefs.check_crc then
+		local expected = crc32(tvb:raw(AFTER_CRC))
+		status = order.uint(tvb(4, 4)) == expected and "good" or "bad"
+		if status == "bad" then
+			crc:add_proto_expert_info(e.bad_crc, ("The CRC is wrong: it should be 0x%08x"):format(expected))
+		end
+	end
+	tree:add(f.crc_status, tvb(4, 4), status):set_generated()
+	order.add(tree, f.sequence, tvb(8, 8))
+	tree:add(f.monotonic, tvb(16, 8), time(order.uint64(tvb(16, 8))))
+	local lost = order.add(tree, f.lost, tvb(24, 8))
+	local here = lost_here[number]
+	if here then
+		tree:add(f.lost_here, tvb(24, 8), here):set_generated()
+		lost:add_proto_expert_info(e.lost, tostring(here) .. " messages were lost since the packet before")
+	end
+end
+
+-- Where the parts of the message are, or nil and what is wrong with it.
+local function layout(tvb, order)
+	if tvb:len() < MESSAGE_HEADER + END_GUARD_SIZE then return nil, "too short for a message" end
+	if order.uint(tvb(0, 4)) ~= START_GUARD then return nil, "no start guard" end
+	local flags, name_len, data_words = order.uint(tvb(28, 4)), order.uint(tvb(32, 4)), order.uint(tvb(36, 4))
+	local at = { flags = flags, name_len = name_len, data_len = 4 * data_words }
+	at.name = MESSAGE_HEADER + (bit.band(flags, EXTENDED) ~= 0 and EXTENSION or 0)
+	at.data = at.name + 4 * math.ceil(name_len / 4)
+	at.end_guard = at.data + at.data_len
+	if at.end_guard + END_GUARD_SIZE ~= tvb:len() then return nil, "its lengths do not match" end
+	if order.uint(tvb(at.end_guard, END_GUARD_SIZE)) ~= END_GUARD then return nil, "no end guard" end
+	-- A careless sender may claim padding where there is no data, and KBUS does not look.
+	at.data_len = math.max(0, at.data_len - bit.rshift(flags, 30))
+	return at
+end
+
+-- A pair of numbers, as text; nil if both are 0, which means none.
+local function read_pair(range, order)
+	local first, second = order.uint(range(0, 4)), order.uint(range(4, 4))
+	if first ~= 0 or second ~= 0 then return ("[%.0f:%.0f]"):format(first, second) end
+end
+
+local function read_message(tvb, order, at)
+	local m = {
+		id = read_pair(tvb(4, 8), order) or "[0:0]",
+		in_reply_to = read_pair(tvb(12, 8), order),
+		to = order.uint(tvb(20, 4)),
+		from = order.uint(tvb(24, 4)),
+		flags = at.flags,
+		name = tvb(at.name, at.name_len):raw(),
+		data = at.data_len > 0 and tvb(at.data, at.data_len):raw() or "",
+		data_length = at.data_len,
+	}
+	if at.name > MESSAGE_HEADER then
+		m.orig_from, m.final_to = read_pair(tvb(40, 8), order), read_pair(tvb(48, 8), order)
+	end
+	m.text = as_text(m.data)
+	m.kind = m.in_reply_to and (bit.band(m.flags, SYNTHETIC) ~= 0 and "status" or "reply")
+		or bit.band(m.flags, WANT_A_REPLY) ~= 0 and "request" or "announcement"
+	return m
+end
+
+local function show_pair(tree, range, order, text, whole, first, second)
+	local item = tree:add(whole, range, text or "none")
+	order.add(item, first, range(0, 4))
+	order.add(item, second, range(4, 4))
+end
+
+local function show_message(tvb, order, tree, at, m)
+	tree:add(f.kind, m.kind):set_generated()
+	order.add(tree, f.start_guard, tvb(0, 4))
+	show_pair(tree, tvb(4, 8), order, m.id, f.id, f.id_network, f.id_serial)
+	show_pair(tree, tvb(12, 8), order, m.in_reply_to, f.in_reply_to, f.in_reply_to_network, f.in_reply_to_serial)
+	order.add(tree, f.to, tvb(20, 4))
+	order.add(tree, f.from, tvb(24, 4))
+	local flags = order.add(tree, f.flags, tvb(28, 4))
+	for _, flag in ipairs(FLAGS) do order.add(flags, flag[3], tvb(28, 4)) end
+	order.add(tree, f.name_len, tvb(32, 4))
+	order.add(tree, f.data_len, tvb(36, 4))
+	if at.name > MESSAGE_HEADER then
+		show_pair(tree, tvb(40, 8), order, m.orig_from, f.orig_from, f.orig_from_network, f.orig_from_local)
+		show_pair(tree, tvb(48, 8), order, m.final_to, f.final_to, f.final_to_network, f.final_to_local)
+	end
+	local name = tree:add(f.name, tvb(at.name, at.name_len))
+	if at.data_len > 0 then
+		tree:add(f.data, tvb(at.data, at.data_len))
+		if m.text then tree:add_packet_field(f.data_text, tvb(at.data, at.data_len), ENC_UTF_8) end
+	end
+	order.add(tree, f.end_guard, tvb(at.end_guard, END_GUARD_SIZE))
+	return name
+end
+
+-- What KBUS itself says: statuses and events. `data` is the range of it, or nil.
+local function show_event(order, tree, name, m, data)
+	if m.kind == "status" then
+		name:add_proto_expert_info(e.status, m.name .. ": KBUS answers for a replier who did not")
+	elseif m.name == "$.KBUS.MessagesLost" and data and data:len() == 4 then
+		order.add(tree, f.event_lost, data)
+		name:add_proto_expert_info(e.lost, "The listener lost " .. order.uint(data) .. " messages")
+	elseif m.name == "$.KBUS.UnbindEventsLost" then
+		name:add_proto_expert_info(e.lost, "The listener lost events of unbinding")
+	elseif m.name == "$.KBUS.ReplierBindEvent" and data and data:len() >= 12 then
+		local length = order.uint(data(8, 4))
+		order.add(tree, f.event_is_bind, data(0, 4))
+		order.add(tree, f.event_binder, data(4, 4))
+		order.add(tree, f.event_name_len, data(8, 4))
+		if 12 + length <= data:len() then tree:add(f.event_name, data(12, length)) end
+	end
+end
+
+local function show_exchange(tree, pinfo, m, monotonic)
+	local request = exchanges[pinfo.number]
+	if not request then
+		if m.in_reply_to then tree:add_proto_expert_info(e.no_request) end
+	elseif request.frame ~= pinfo.number then
+		tree:add(f.answer_to, request.frame):set_generated()
+		tree:add(f.response_time, time(monotonic - request.monotonic)):set_generated()
+	elseif request.answer then
+		tree:add(f.answer_in, request.answer):set_generated()
+	elseif pinfo.visited then
+		tree:add_proto_expert_info(e.no_answer)
+	end
+end
+
+local function show(tvb, order, tree, pinfo)
+	local wrong = what_is_wrong_with_frame(tvb, order)
+	if wrong then return wrong end
+	local monotonic = order.uint64(tvb(16, 8))
+	note_losses(pinfo.number, order.uint64(tvb(24, 8)))
+	show_frame(tvb, order, tree, pinfo.number)
+	local inner, at = tvb(order.uint(tvb(2, 2))):tvb()
+	at, wrong = layout(inner, order)
+	if wrong then return wrong end
+	local m = read_message(inner, order, at)
+	if not pinfo.visited then note_exchange(pinfo.number, m, monotonic) end
+	local name = show_message(inner, order, tree, at, m)
+	show_event(order, tree, name, m, at.data_len > 0 and inner(at.data, at.data_len))
+	show_exchange(tree, pinfo, m, monotonic)
+	pinfo.cols.src = m.from ~= 0 and "KSock " .. m.from or "KBUS"
+	pinfo.cols.dst = m.to ~= 0 and "KSock " .. m.to or ""
+	pinfo.cols.info = as_line(m)
+	tree:append_text(", " .. m.kind .. " " .. m.name)
+end
+
+function kbus.dissector(tvb, pinfo, root)
+	pinfo.cols.protocol = "KBUS"
+	local tree = root:add(kbus, tvb())
+	-- The version is a small number, and comes first.
+	local little = tvb:len() > 0 and tvb(0, 1):uint() ~= 0
+	local wrong = show(tvb, in_order(little), tree, pinfo)
+	if wrong then
+		pinfo.cols.info = "No packet of `kbus record`: " .. wrong
+		tree:add_proto_expert_info(e.malformed, "No packet of `kbus record`: " .. wrong)
+	end
+end
+
+DissectorTable.get("wtap_encap"):add(wtap_encaps.USER0, kbus)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the tests that need the module. They run as root in the virtual machine of tests/vm."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.kernel.conftest import OpenKsock, child, ksock, open_to_all
+from tests.kernel.helpers import bindings, stats_lines
+from tests.sbus import running
+from tests.sbus.running import Daemon
+
+__all__ = ["OpenKsock", "child", "ksock", "open_to_all"]
+
+
+class StartDaemon(Protocol):
+    """Starts a daemon with these options; it must end well after the test."""
+
+    def __call__(self, *options: str, name: str = "sbus") -> Daemon: ...
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """When all daemons have ended, nobody is on the bus."""
+    yield
+    assert bindings() == []
+    assert [line.key for line in stats_lines() if line.key[0] == "ksock"] == []
+
+
+@pytest.fixture
+def place(nothing_left: None) -> Iterator[Path]:
+    """A directory whose paths are short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="sbus") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def daemon(place: Path) -> Iterator[StartDaemon]:
+    """Starts daemons."""
+    with ExitStack() as stack:
+
+        def start(*options: str, name: str = "sbus") -> Daemon:
+            return stack.enter_context(running.daemon(place, *options, name=name))
+
+        yield start

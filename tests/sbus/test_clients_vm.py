@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The clients for Python, asyncio and shells."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from kbus.sbus import Client, Received
+from kbus.sbus.aio import AsyncClient
+from tests.kernel.helpers import PATIENCE, wait_until
+from tests.sbus.conftest import StartDaemon
+from tests.sbus.running import receive, settle
+
+COMMAND = [sys.executable, "-c", "import sys; from kbus.sbus.command import main; sys.exit(main())"]
+
+
+def run(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
+    """Status, stdout and stderr of kbus-sbus."""
+    done = subprocess.run([*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_text_and_bytes(daemon: StartDaemon) -> None:
+    with daemon().client() as client:
+        client.subscribe("Küche")
+        client.publish("Küche", "warm")
+        client.publish("Küche".encode(), b"\xff\0")
+        assert receive(client, 2) == [("Küche".encode(), b"warm"), ("Küche".encode(), b"\xff\0")]
+
+
+def test_what_comes_before_whoami_is_put_aside(daemon: StartDaemon) -> None:
+    with daemon().client() as client:
+        client.subscribe("a")
+        client.publish("a", b"1")
+        client.publish("a", b"2")
+        assert client.whoami(PATIENCE)
+        assert receive(client, 2) == [(b"a", b"1"), (b"a", b"2")]
+        assert client.receive(0) is None
+
+
+def test_select_and_iteration(daemon: StartDaemon) -> None:
+    running = daemon()
+    with running.client() as client:
+        client.subscribe("a")
+        client.publish("a", b"1")
+        assert select.select([client], [], [], PATIENCE)[0] == [client]
+        assert next(client) == Received(b"a", b"1")
+        running.signal(signal.SIGTERM)
+        assert list(client) == []
+        with pytest.raises(ConnectionError):
+            client.receive(PATIENCE)
+
+
+def test_closing(daemon: StartDaemon) -> None:
+    running = daemon()
+    client = running.client()
+    client.close()
+    client.close()
+    assert client.fileno() == -1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        client.publish("a")
+    forgotten = running.client()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del forgotten
+    assert [each.category for each in caught] == [ResourceWarning]
+
+
+def test_errors(place: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        Client(str(place / "nothing"))
+    assert caught.value.filename == str(place / "nothing")
+    with pytest.raises(ValueError, match="protocol"):
+        Client(str(place), protocol="none")
+    with pytest.raises(ValueError, match="hex"):
+        Client("/dev/unix/abstract/xyz")
+
+
+def test_asyncio(daemon: StartDaemon) -> None:
+    running = daemon()
+
+    async def talk() -> list[bytes]:
+        async with AsyncClient(running.path) as one, AsyncClient(running.path) as other:
+            await one.subscribe("a/")
+            assert (await one.whoami()).startswith(b"!/cred/")
+            for number in range(2000):
+                await other.publish("a/b", b"%d" % number)
+            return [(await one.receive()).payload for _ in range(2000)]
+
+    assert asyncio.run(talk()) == [b"%d" % number for number in range(2000)]
+
+
+def test_asyncio_waits_for_room_and_for_the_end(daemon: StartDaemon) -> None:
+    running = daemon()
+
+    async def talk() -> int:
+        async with AsyncClient(running.path) as client:
+            await client.subscribe("a")
+            await client.whoami()
+            running.signal(signal.SIGSTOP)
+            publishing = asyncio.ensure_future(_publish(client, 1000))
+            await asyncio.sleep(0)
+            assert not publishing.done()
+            running.signal(signal.SIGCONT)
+            await publishing
+            running.signal(signal.SIGTERM)
+            return len([message async for message in client])
+
+    assert asyncio.run(talk()) == 1000
+
+
+async def _publish(client: AsyncClient, count: int) -> None:
+    for _ in range(count):
+        await client.publish("a", b"x" * 100)
+
+
+def test_pub_and_sub(daemon: StartDaemon) -> None:
+    running = daemon()
+    at = ("-a", running.path)
+    sub = [*COMMAND, "sub", *at, "-n", "5", "a/", "Zoo"]
+    with subprocess.Popen(sub, stdout=subprocess.PIPE) as subscriber:
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 2, "it is subscribed")
+        assert run("pub", *at, "a/b", "21.5") == (0, b"", "")
+        assert run("pub", *at, "Zoo") == (0, b"", "")
+        assert run("pub", *at, "a/\udcff", "--hex", "00ff") == (0, b"", "")
+        assert run("pub", *at, "a/l", "--lines", given=b"one\ntwo")[0] == 0
+        printed, _ = subscriber.communicate(timeout=PATIENCE)
+    assert printed == b'"a/b" 4 "21.5"\n"Zoo" 0\n612fff 2 00ff\n"a/l" 3 "one"\n"a/l" 3 "two"\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"), [("--json", '{"control": false, "key": "a", "data": "1"}'), ("--raw", "1")]
+)
+def test_sub_forms(daemon: StartDaemon, form: str, shown: str) -> None:
+    running = daemon()
+    with subprocess.Popen(
+        [*COMMAND, "sub", "-a", running.path, form, "-n1", "a"], stdout=subprocess.PIPE
+    ) as subscriber:
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+        with running.client() as client:
+            client.publish("a", b"1")
+            settle(client)
+        printed = subscriber.communicate(timeout=PATIENCE)[0].decode()
+    if form == "--json":
+        record = json.loads(printed)
+        assert record.pop("time_ns") > 0
+        assert record == json.loads(shown)
+    else:
+        assert printed == shown
+
+
+def test_sub_ends_at_sigterm_and_times_out(daemon: StartDaemon) -> None:
+    running = daemon()
+    assert run("sub", "-a", running.path, "--timeout", "0.1", "a")[0] == 124
+    with subprocess.Popen([*COMMAND, "sub", "-a", running.path, "a"]) as subscriber:
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+        subscriber.terminate()
+        assert subscriber.wait(PATIENCE) == 0
+
+
+def test_whoami(daemon: StartDaemon) -> None:
+    status, printed, _ = run("whoami", "-a", daemon().path)
+    assert status == 0
+    assert printed.startswith(b"!/cred/%d/%d/" % (os.getgid(), os.getuid()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["pub", "-a", "/no/such", "a"], 1, "/no/such: No such file or directory"),
+        (["pub"], 2, "required"),
+        (["pub", "-a", "/dev/fd/3", "a"], 2, "connected to"),
+        (["sub"], 2, "required"),
+        (["sub", "-n", "0", "a"], 2, "not a number from 1"),
+        ([], 2, "required"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], status: int, said: str) -> None:
+    found, _, stderr = run(*arguments)
+    assert (found, said in stderr) == (status, True), stderr

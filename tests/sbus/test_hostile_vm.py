@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: MIT
+"""Hostile and unlucky clients. What comes of each is in the table of docs/sbus/hostile.rst."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+import pytest
+
+from kbus import Announcement
+from kbus.sbus import Client
+from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
+from tests.kernel import module
+from tests.kernel.helpers import PATIENCE, fails, wait_until
+from tests.sbus.conftest import OpenKsock, StartDaemon
+from tests.sbus.running import Daemon, nothing_more, receive, settle
+
+MIB = 1 << 20
+SNDBUFFORCE = 32
+
+
+class Bystander:
+    """A client that goes on sending to itself, and knows how long that takes."""
+
+    def __init__(self, running: Daemon) -> None:
+        self.client = running.client()
+        self.client.subscribe("bystander")
+        settle(self.client)
+
+    def round_trips(self, count: int = 200) -> list[float]:
+        """Seconds that each takes, the quickest first."""
+        times = []
+        for number in range(count):
+            began = time.monotonic()
+            self.client.publish("bystander", b"%d" % number)
+            assert receive(self.client, 1) == [(b"bystander", b"%d" % number)]
+            times.append(time.monotonic() - began)
+        return sorted(times)
+
+    def is_not_delayed(self) -> None:
+        """Most round trips are quick: nobody is waited for."""
+        times = self.round_trips()
+        assert times[len(times) // 2] < 0.1, times
+
+
+def flood(running: Daemon, count: int, payload: bytes = b"x" * 1000) -> None:
+    with running.client() as publisher:
+        for _ in range(count):
+            publisher.publish("flood", payload)
+        settle(publisher)
+
+
+def test_one_that_never_reads(daemon: StartDaemon) -> None:
+    running = daemon("--max-queued-bytes", str(MIB))
+    bystander = Bystander(running)
+    with running.client() as stuck, bystander.client:
+        stuck.subscribe("flood")
+        settle(stuck)
+        flood(running, 100)
+        before = running.memory()
+        flood(running, 10_000)
+        bystander.is_not_delayed()
+        total = running.stats()[0]
+        assert total["queued_bytes"] <= MIB
+        assert running.memory() - before < 4 * MIB
+        # What is on the way, in the queue, or counted is all of it.
+        came = len(receive(stuck, 10_100 - total["dropped"]["queue-full"]))
+        assert came + total["dropped"]["queue-full"] == 10_100
+
+
+def test_one_that_reads_slowly(daemon: StartDaemon) -> None:
+    """A packet at a time, now and then: it gets all of them in the end, in order."""
+    running = daemon()
+    bystander = Bystander(running)
+    with running.client() as slow, bystander.client:
+        slow.subscribe("flood")
+        settle(slow)
+        flood(running, 1000)
+        for _ in range(10):
+            assert receive(slow, 1)
+            bystander.round_trips(5)
+        bystander.is_not_delayed()
+        assert len(receive(slow, 990)) == 990
+
+
+def test_a_byte_a_second(daemon: StartDaemon) -> None:
+    """recv(1) takes a byte and drops the rest of the packet: the client's own loss, and nobody else's."""
+    running = daemon()
+    with running.socket() as odd, running.client() as client:
+        odd.send(b"SUB a")
+        client.subscribe("a")
+        settle(client)
+        for number in range(300):
+            client.publish("a", b"%d" % number)
+        assert [odd.recv(1) for _ in range(300)] == [b"M"] * 300
+        assert len(receive(client, 300)) == 300
+
+
+GARBAGE = [b"\0", b"MSG", b"MSG ", b"MSG a", b"SUB", b"CMSG", b"SUBa", b" ", b"\xff" * 100, b"\0MSG a\0b"]
+
+
+def test_garbage(daemon: StartDaemon) -> None:
+    """It is counted, told of once a second at most, and the connection stays."""
+    running = daemon()
+    with running.socket() as odd, running.client() as client:
+        for _ in range(100):
+            for packet in GARBAGE:
+                odd.send(packet)
+        odd.send(b"SUB a")
+        odd.send(b"MSG a\0still here")
+        assert odd.recv(100) == b"MSG a\0still here"
+        settle(client)
+        assert running.dropped() == {"malformed": 100 * len(GARBAGE)}
+        lines = [line for line in running.said().splitlines() if "malformed" in line]
+        assert 1 <= len(lines) < 60
+
+
+def test_random_bytes(daemon: StartDaemon) -> None:
+    chance = random.Random(3)
+    running = daemon()
+    with running.socket() as odd:
+        for _ in range(3000):
+            head = chance.choice([b"", b"MSG ", b"SUB ", b"UNSUB ", b"CMSG ", b"MSG !/", b"SUB *"])
+            odd.send(head + chance.randbytes(chance.randrange(1, 40)))
+    with running.client() as client:
+        client.subscribe("a")
+        client.publish("a", b"1")
+        assert receive(client, 1) == [(b"a", b"1")]
+
+
+def test_empty_packets(daemon: StartDaemon) -> None:
+    """They are counted, and are no end of the connection."""
+    running = daemon()
+    with running.client() as client, running.socket() as odd:
+        client.subscribe("a")
+        settle(client)
+        for number in range(100):
+            odd.send(b"")
+            odd.send(b"MSG a\0%d" % number)
+        assert receive(client, 100) == [(b"a", b"%d" % number) for number in range(100)]
+        assert running.dropped() == {"empty": 100}
+
+
+def test_empty_packets_before_the_end(daemon: StartDaemon) -> None:
+    """They are not taken for the end, and the end is not taken for one of them."""
+    running = daemon()
+    with running.client() as client:
+        client.subscribe("a")
+        settle(client)
+        for number in range(100):
+            with running.socket() as odd:
+                for packet in (b"", b"", b"MSG a\0%d" % number, b"", b"MSG a\0end"):
+                    odd.send(packet)
+            assert receive(client, 2) == [(b"a", b"%d" % number), (b"a", b"end")]
+        wait_until(lambda: running.stats()[0]["clients"] == 2, "they have left")
+
+
+def test_the_largest_packet_a_socket_can_carry(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Up to the limit it comes through, to those whose buffers are small too; above it is dropped."""
+    running = daemon("--max-packet", str(MIB))
+    with running.socket() as large, running.client() as client, running.client() as other:
+        large.setsockopt(socket.SOL_SOCKET, SNDBUFFORCE, 64 * MIB)
+        for each in (client, other):
+            each.subscribe("a")
+            settle(each)
+        fits = b"MSG a\0" + os.urandom(MIB - 1000)
+        large.send(fits)
+        large.send(b"MSG a\0" + bytes(MIB))
+        large.send(b"MSG a\0small")
+        for each in (client, other):
+            assert receive(each, 2) == [(b"a", fits[6:]), (b"a", b"small")]
+        assert running.dropped() == {"too-large": 1}
+
+
+def test_a_message_larger_than_kbus_takes(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    running = daemon("--max-packet", str(4 * MIB))
+    with running.socket() as large, running.client() as client:
+        large.setsockopt(socket.SOL_SOCKET, SNDBUFFORCE, 64 * MIB)
+        client.subscribe("a")
+        settle(client)
+        large.send(b"MSG a\0" + bytes(2 * MIB))
+        large.send(b"MSG a\0small")
+        assert receive(client, 1) == [(b"a", b"small")]
+        assert running.dropped() == {"refused-by-kbus": 1}
+
+
+@pytest.mark.parametrize("pattern", ["n{}", "n{}/*/x", "n{}/"])
+def test_a_hundred_thousand_subscriptions(daemon: StartDaemon, pattern: str) -> None:
+    """They cost their owner's share of memory, no more bindings than KBUS allows, and nobody any time."""
+    count = 20_000 if pattern != "n{}" else 100_000
+    running = daemon()
+    bystander = Bystander(running)
+    with bystander.client:
+        before = running.memory()
+        with running.client() as greedy:
+            for number in range(count):
+                greedy.subscribe(pattern.format(number))
+            settle(greedy)
+            total = running.stats()[0]
+            assert total["subscriptions"] == count + 1
+            assert total["bindings"] <= 4096
+            charged = count * (SUBSCRIPTION_COST + len(pattern) + 5 + SEGMENT_COST * (1 + pattern.count("/")))
+            assert running.memory() - before < charged
+            greedy.publish("n77/a/x", b"1")
+            greedy.publish("n77", b"2")
+            expected = {"n{}": [(b"n77", b"2")]}.get(pattern, [(b"n77/a/x", b"1")])
+            assert receive(greedy, 1) == expected
+            bystander.is_not_delayed()
+        bystander.is_not_delayed()
+        wait_until(lambda: running.stats()[0]["bindings"] == 1, "all is unbound")
+
+
+def test_limits_of_subscriptions(daemon: StartDaemon) -> None:
+    running = daemon(
+        "--max-subscription-bytes", str(10 * (SUBSCRIPTION_COST + SEGMENT_COST + 1)), "--max-globs", "2"
+    )
+    with running.client() as client:
+        for number in range(20):
+            client.subscribe(str(number))
+        for number in range(10):
+            client.unsubscribe(str(number))
+        for number in range(3):
+            client.subscribe(f"g*{number}")
+        settle(client)
+        total = running.stats()[0]
+        # Ten subscriptions of a digit fit, and are taken back; then two with * beside other bytes.
+        assert (total["subscriptions"], total["dropped"]) == (2, {"too-many-subscriptions": 11})
+
+
+def test_thousands_of_clients(daemon: StartDaemon) -> None:
+    running = daemon()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    with ExitStack() as stack:
+        clients = [stack.enter_context(running.client()) for _ in range(2000)]
+        for client in clients:
+            client.subscribe("all")
+        settle(clients[-1])
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 2000, "all are subscribed")
+        clients[0].publish("all", b"1")
+        assert {client.receive(PATIENCE).payload for client in clients} == {b"1"}  # type: ignore[union-attr]
+    wait_until(lambda: running.stats()[0]["clients"] == 1, "all have left")
+
+
+def test_connecting_and_leaving_in_a_loop(daemon: StartDaemon) -> None:
+    running = daemon()
+    bystander = Bystander(running)
+    with bystander.client:
+        for number in range(500):
+            client = running.client()
+            client.subscribe("")
+            if number % 2:
+                client.publish("x", b"1")
+            client.close()
+        bystander.is_not_delayed()
+        before = len(os.listdir(f"/proc/{running.pid}/fd"))
+        for _ in range(500):
+            running.client().close()
+        wait_until(lambda: running.stats()[0]["clients"] == 2, "all have left")
+        assert len(os.listdir(f"/proc/{running.pid}/fd")) <= before + 2
+
+
+def test_publishing_and_closing_at_once(daemon: StartDaemon) -> None:
+    """Every message that the kernel has accepted is delivered, also of one who has left mail unread."""
+    running = daemon()
+    with running.client() as client:
+        client.subscribe("a")
+        settle(client)
+        for number in range(100):
+            with running.client() as publisher:
+                publisher.subscribe("a")
+                for part in range(10):
+                    publisher.publish("a", b"%d" % (10 * number + part))
+        came = [int(payload) for _, payload in receive(client, 1000)]
+        for number in range(100):
+            mine = range(10 * number, 10 * number + 10)
+            assert [each for each in came if each in mine] == list(mine)
+
+
+def test_a_million_of_sub_and_unsub(daemon: StartDaemon) -> None:
+    """20,000 of them through the socket; the table does a million in test_routing.py."""
+    chance = random.Random(5)
+    running = daemon()
+    bystander = Bystander(running)
+    counts: Counter[str] = Counter()
+    ignored = 0
+    patterns = ["", "a", "a/", "a/b", "a/*", "*/b", "*", "a*", "/", "a/b/c", "*/*/c", "a/*/"]
+    with bystander.client, running.client() as busy:
+        busy.control("echo/off")
+        for number in range(20_000):
+            pattern = chance.choice(patterns)
+            if chance.random() < 0.5:
+                busy.subscribe(pattern)
+                counts[pattern] += 1
+            else:
+                busy.unsubscribe(pattern)
+                ignored += not counts[pattern]
+                counts[pattern] = max(0, counts[pattern] - 1)
+            if number % 1000 == 0:
+                bystander.round_trips(2)
+        settle(busy)
+        total = running.stats()[0]
+        assert total["subscriptions"] == sum(counts.values()) + 1
+        assert total["dropped"] == {"not-subscribed": ignored}
+
+
+def test_the_daemon_is_stopped_and_goes_on(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    running = daemon()
+    with running.client() as client:
+        client.subscribe("a")
+        settle(client)
+        running.signal(signal.SIGSTOP)
+        for number in range(50):
+            client.publish("a", b"%d" % number)
+        sender = ksock()
+        sender.send_msg(Announcement("$.a", b"ksock"))
+        running.signal(signal.SIGCONT)
+        came = receive(client, 51)
+        assert sorted(came) == sorted([(b"a", b"ksock"), *((b"a", b"%d" % number) for number in range(50))])
+
+
+def test_descriptors_exhausted(daemon: StartDaemon) -> None:
+    """New clients are closed at once and counted, the others go on; when some leave, others can come."""
+    running = daemon()
+    bystander = Bystander(running)
+    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (40, 40))
+    with bystander.client, ExitStack() as stack:
+        many = [stack.enter_context(running.socket()) for _ in range(60)]
+        bystander.is_not_delayed()
+        wait_until(lambda: any(map(_is_at_end, many)), "some are closed")
+        for each in many:
+            each.close()
+
+        def can_come() -> bool:
+            try:
+                with running.client() as client:
+                    return bool(client.whoami(PATIENCE))
+            except ConnectionError:
+                return False
+
+        wait_until(can_come, "there is room again")
+        assert running.stats()[0]["refused"]["descriptors"] > 10
+
+
+def _is_at_end(connection: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def test_kbus_cannot_be_unloaded_under_it(daemon: StartDaemon) -> None:
+    running = daemon()
+    with fails(errno.EAGAIN):
+        module.unload()
+    with running.client() as client:
+        client.subscribe("a")
+        client.publish("a", b"1")
+        assert receive(client, 1) == [(b"a", b"1")]
+
+
+def test_the_queue_in_kbus_is_full(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """While the daemon is stopped others send more than its queue takes: that is counted, by KBUS."""
+    with module.parameter("max_queue_length", 50):
+        running = daemon()
+        with running.client() as client:
+            client.subscribe("a")
+            settle(client)
+            running.signal(signal.SIGSTOP)
+            sender = ksock()
+            for number in range(80):
+                sender.send_msg(Announcement("$.a", b"%d" % number))
+            running.signal(signal.SIGCONT)
+            assert receive(client, 50) == [(b"a", b"%d" % number) for number in range(50)]
+            nothing_more(client)
+            assert running.stats()[0]["kbus_lost"] == 30
+
+
+def test_two_daemons_on_one_path(daemon: StartDaemon) -> None:
+    running = daemon()
+    for options in ((), ("-r",)):
+        with pytest.raises(AssertionError, match="somebody listens there"):
+            Daemon(running.log.parent, "-a", running.path, *options, name="second")
+    with running.client() as client:
+        assert client.whoami(PATIENCE)
+
+
+def test_a_client_that_half_closes_goes_on_listening(daemon: StartDaemon) -> None:
+    running = daemon()
+    with running.socket() as half, running.client() as client:
+        half.send(b"SUB a")
+        half.shutdown(socket.SHUT_WR)
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+        client.publish("a", b"1")
+        assert half.recv(100) == b"MSG a\0001"
+    wait_until(lambda: running.stats()[0]["subscriptions"] == 0, "it has left")
+
+
+def test_killed_in_the_middle(daemon: StartDaemon) -> None:
+    """A client that dies at any point costs only itself."""
+    running = daemon()
+    bystander = Bystander(running)
+    with bystander.client:
+        for number in range(20):
+            pid = os.fork()
+            if pid == 0:
+                client = Client(running.path)
+                client.subscribe("")
+                while True:
+                    client.publish("x", b"y" * 100)
+            time.sleep(0.01 * (number % 5))
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        bystander.is_not_delayed()
+    wait_until(lambda: running.stats()[0]["clients"] == 1, "all have left")

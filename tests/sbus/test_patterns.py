@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Which keys a pattern matches: the specification's examples, and all that a small alphabet can write."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbus.sbus import patterns
+from tests.sbus.reference import reference_matches, words
+
+
+@pytest.mark.parametrize("separator", [b"/", b"."])
+@pytest.mark.parametrize(
+    ("pattern", "key", "expected"),
+    [
+        # The protocol text's examples.
+        (b"a/*/c/", b"a/b/c/", True),
+        (b"a/*/c/", b"a/b/c/d/e", True),
+        (b"a/*/c/", b"a/b/c", False),
+        (b"a/*/c/", b"a/c/d", False),
+        (b"", b"", True),
+        (b"", b"a/b", True),
+        # 'an empty run', 'anywhere in a segment', 'up to the next separator or the end'
+        (b"a/*", b"a/", True),
+        (b"a*c", b"ac", True),
+        (b"a*c", b"abbc", True),
+        (b"a*c", b"a/c", False),
+        (b"*b*", b"abc", True),
+        (b"a", b"a/b", False),
+        # 'up to and with that separator'
+        (b"a/", b"a/", True),
+        (b"a/", b"a", False),
+        (b"/", b"/", True),
+        (b"/", b"a/", False),
+        # 'on bytes'
+        (b"\xff*", b"\xff\xfe\n", True),
+    ],
+)
+def test_rule_patterns(separator: bytes, pattern: bytes, key: bytes, expected: bool) -> None:
+    pattern, key = pattern.replace(b"/", separator), key.replace(b"/", separator)
+    assert patterns.matches(pattern, key, separator) == expected
+
+
+def test_everything_that_is_short() -> None:
+    keys = words(b"ab/", 5)
+    for pattern in words(b"a*/", 5):
+        for key in keys:
+            assert patterns.matches(pattern, key, b"/") == reference_matches(pattern, key, b"/"), (
+                pattern,
+                key,
+            )
+
+
+@given(st.text("ab*./", max_size=12), st.text("ab*./", max_size=12), st.sampled_from("./"))
+def test_longer_ones(pattern: str, key: str, separator: str) -> None:
+    args = pattern.encode(), key.encode(), separator.encode()
+    assert patterns.matches(*args) == reference_matches(*args)
+
+
+@given(st.text("a*/", max_size=20), st.text("ab/", max_size=10))
+def test_stars_beside_stars_change_nothing(pattern: str, key: str) -> None:
+    normal = patterns.normal(pattern.encode())
+    assert b"**" not in normal
+    assert patterns.matches(normal, key.encode(), b"/") == patterns.matches(
+        pattern.encode(), key.encode(), b"/"
+    )
+
+
+def test_time_does_not_grow_with_the_ways_to_match() -> None:
+    """A regular expression would take for ever."""
+    began = time.process_time()
+    assert not patterns.matches(b"*a" * 400 + b"b", b"a" * 1000, b"/")
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"), [(b"a", True), (b"a/b", True), (b"", False), (b"a/", False), (b"a*", False)]
+)
+def test_exact(pattern: bytes, expected: bool) -> None:
+    assert patterns.is_exact(pattern, b"/") == expected
