@@ -61,6 +61,7 @@ SCHEDULERS = {"one": "", "one, SCHED_FIFO": "--first", "two": "--others-cpu 1"}
 """On how many processors, how the two who are measured are scheduled, and how c/main.c is told."""
 PYTHON = "one to one, 64 B, Python"
 READ, SEND, STEADY = "recording: reading", "recording: sending", "recording: 1,000 messages a second"
+RECORDER = ("recorder",)
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
 
@@ -142,9 +143,9 @@ ONE_CPU = (
     *_among_others("one"),
     *_among_others("one, SCHED_FIFO"),
     Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),
-    Case(READ, "recording", "read", ("listener", "recorder"), "rate", "1/s", 1),
-    Case(SEND, "recording", "send", ("alone", "recorded"), "ns", "ns", 1),
-    Case(STEADY, "recording", "steady", ("recorder",), "cpu", "%", 5),
+    Case(READ, "recording", "read", RECORDER, "recorder", "1/s", 2),
+    Case(SEND, "recording", "send", RECORDER, "recorded", "ns", 2),
+    Case(STEADY, "recording", "steady", RECORDER, "cpu", "%", 5),
 )
 """For a machine with one processor."""
 

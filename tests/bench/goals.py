@@ -117,14 +117,14 @@ GOALS = (
     ),
     Goal(
         "messages recorded without loss to those that a Python listener can read at all",
-        Which(READ, "recorder", "rate"),
-        Which(READ, "listener", "rate"),
+        Which(READ, "recorder", "recorder"),
+        Which(READ, "recorder", "listener"),
         0.7,
     ),
     Goal(
         "what a send from Python costs with a recorder to what it costs without",
-        Which(SEND, "recorded", "ns"),
-        Which(SEND, "alone", "ns"),
+        Which(SEND, "recorder", "recorded"),
+        Which(SEND, "recorder", "alone"),
         1.1,
         at_most=True,
     ),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What recording takes: `python3 -m tests.bench.recording WHAT WHO` prints a line of JSON.
+"""What recording takes: `python3 -m tests.bench.recording WHAT` prints a line of JSON.
 
-WHAT is "read": how many messages a second WHO gets out of a full queue, a Python listener or the recorder
-with all that it does to them. "send": what a send costs while there is one listener, and with a recorder.
+WHAT is "read": how many messages a second a Python listener gets out of a full queue, and how many the
+recorder with all that it does to them. "send": what a send costs while there is a listener, alone and with a recorder.
 "steady": what the recorder takes at a thousand messages a second.
+
+The two of "read" and "send" take turns in bursts of some ms, so that a host which has more to do now and then
+does not matter to one of them more than to the other.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ from kbus.capture.files import Files, Policy
 from kbus.capture.recorder import Recorder
 from kbus.capture.source import Source
 
-NAME = "$.Bench.Recorded"
+HEARD, RECORDED = "$.Bench.Heard", "$.Bench.Recorded"
+"""What only the listener hears, and what the recorder does, who in "send" hears it besides."""
 BURST = 2000
 """Messages that are queued at once."""
 STEADY = 1000
@@ -42,12 +46,11 @@ def main() -> int:
     """Print the figures; 1 if a message was lost."""
     parser = argparse.ArgumentParser(prog="tests.bench.recording")
     parser.add_argument("what", choices=MEASURES)
-    parser.add_argument("who", choices=["listener", "recorder", "alone", "recorded"])
     parser.add_argument("--seconds", type=float, default=1)
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as directory:
-        figures = MEASURES[options.what](options.who, options.seconds, Path(directory))
+        figures = MEASURES[options.what](options.seconds, Path(directory))
     print(json.dumps(figures))
     return 0 if figures["lost"] == 0 else 1
 
@@ -55,20 +58,20 @@ def main() -> int:
 # How fast a full queue is emptied.
 
 
-class Emptied:
+class Listener:
     """A KSock whose queue is emptied as one that only listens does it, with the fastest call there is."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self) -> None:
         self._ksock = Ksock(mode="r")
         self._ksock.set_max_messages(BURST)
-        self._ksock.bind(NAME)
+        self._ksock.bind(HEARD)
         self._count = 0
 
     def empty(self, until: int) -> None:
         """Read until so many have come in all."""
         while self._count < until:
             for message in self._ksock.receive_many(0):
-                self._count += message.name == NAME
+                self._count += message.name == HEARD
 
     def lost(self) -> int:
         """How many did not come."""
@@ -79,11 +82,11 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-class Recorded:
+class Recording:
     """The same with all that `kbus record` does."""
 
     def __init__(self, directory: Path) -> None:
-        source = Source(0, [NAME], BURST)
+        source = Source(0, [RECORDED], BURST)
         files = Files(Policy(directory), "bench", [0], dict, _say)
         self._recorder = Recorder([source], files, _say)
         self._recorder.open()
@@ -110,19 +113,27 @@ class Recorded:
             return self._expected - len(list(reader))
 
 
-def read(who: str, seconds: float, directory: Path) -> Figures:
-    """Fill the queue and see it emptied, until that has taken so many seconds."""
-    one = Recorded(directory) if who == "recorder" else Emptied(directory)
-    messages = [Announcement(NAME, DATA) for _ in range(BURST)]
-    took, count = 0.0, 0
+def read(seconds: float, directory: Path) -> Figures:
+    """Fill the queues and see them emptied, until that has taken so many seconds; messages a second."""
+    listener, recording = Listener(), Recording(directory)
+    heard, recorded = ([Announcement(name, DATA)] * BURST for name in (HEARD, RECORDED))
+    took = {"listener": 0.0, "recorder": 0.0}
+    count = 0
     with Ksock() as sender:
-        while took < seconds:
-            sender.send_many(messages)
+        while sum(took.values()) < seconds:
             count += BURST
-            began = time.monotonic()
-            one.empty(count)
-            took += time.monotonic() - began
-    return {"messages": count, "rate": count / took, "lost": one.lost()}
+            sender.send_many(heard)
+            took["listener"] += _seconds_of(listener.empty, count)
+            sender.send_many(recorded)
+            took["recorder"] += _seconds_of(recording.empty, count)
+    rates = {name: count / each for name, each in took.items()}
+    return {"messages": count, **rates, "lost": listener.lost() + recording.lost()}
+
+
+def _seconds_of(empty: Callable[[int], None], until: int) -> float:
+    began = time.monotonic()
+    empty(until)
+    return time.monotonic() - began
 
 
 # What a recorder costs those who send.
@@ -131,7 +142,8 @@ def read(who: str, seconds: float, directory: Path) -> Figures:
 def _listen(ready: int) -> NoReturn:
     with Ksock(mode="r") as ksock:
         ksock.set_max_messages(BURST)
-        ksock.bind(NAME)
+        ksock.bind(HEARD)
+        ksock.bind(RECORDED)
         os.write(ready, b"r")
         while True:
             ksock.receive_many()
@@ -156,7 +168,7 @@ def _listener() -> Iterator[None]:
 @contextmanager
 def _recorder(directory: Path) -> Iterator[int]:
     """`kbus record` in a process of its own; its process id."""
-    command = [sys.executable, "-m", "kbus.cli", "record", NAME, "-o", str(directory), "--fsync", "never"]
+    command = [sys.executable, "-m", "kbus.cli", "record", RECORDED, "-o", str(directory), "--fsync", "never"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             _wait_for(lambda: any(each.pid == process.pid for each in inspect.bindings(0)))
@@ -189,29 +201,29 @@ def _in_files(directory: Path) -> int:
     return count
 
 
-def send(who: str, seconds: float, directory: Path) -> Figures:
+def send(seconds: float, directory: Path) -> Figures:
     """Send bursts that fit the queues; ns of processor time that the sender takes for a message."""
-    message = Announcement(NAME, DATA)
-    count, took = 0, 0
-
-    def bursts(ksock: Ksock) -> None:
-        nonlocal count, took
+    took = {"alone": 0, "recorded": 0}
+    count = 0
+    with Ksock() as ksock, _listener(), _recorder(directory):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            began = time.process_time_ns()
-            for _ in range(BURST // 4):
-                ksock.send_msg(message)
-            took += time.process_time_ns() - began
-            count += BURST // 4
-            _wait_for(_all_is_read)
+            count += BURST // 8
+            for who, name in (("alone", HEARD), ("recorded", RECORDED)):
+                took[who] += _send_burst(ksock, Announcement(name, DATA))
+                _wait_for(_all_is_read)
+    return {
+        "messages": count,
+        **{who: each / count for who, each in took.items()},
+        "lost": count - _in_files(directory),
+    }
 
-    with Ksock() as ksock, _listener():
-        if who == "alone":
-            bursts(ksock)
-            return {"messages": count, "ns": took / count, "lost": 0}
-        with _recorder(directory):
-            bursts(ksock)
-    return {"messages": count, "ns": took / count, "lost": count - _in_files(directory)}
+
+def _send_burst(ksock: Ksock, message: Announcement) -> int:
+    began = time.process_time_ns()
+    for _ in range(BURST // 8):
+        ksock.send_msg(message)
+    return time.process_time_ns() - began
 
 
 # What a recorder takes at a steady rate.
@@ -229,9 +241,9 @@ def _memory(pid: int) -> int:
     return kib * 1024
 
 
-def steady(who: str, seconds: float, directory: Path) -> Figures:
+def steady(seconds: float, directory: Path) -> Figures:
     """Percent of a processor, and bytes of memory, at STEADY messages a second."""
-    message = Announcement(NAME, DATA)
+    message = Announcement(RECORDED, DATA)
     with Ksock() as ksock, _recorder(directory) as pid:
         before, began = _cpu_seconds(pid), time.monotonic()
         count = 0

@@ -96,7 +96,7 @@ def _measure_all(
 
 def _command(case: Case, transport: str, addresses: Mapping[str, str]) -> list[str]:
     if case.program == "recording":
-        command = [sys.executable, "-m", "tests.bench.recording", *case.options.split(), transport]
+        command = [sys.executable, "-m", "tests.bench.recording", *case.options.split()]
         return [*command, "--seconds", str(case.seconds)]
     if case.program == "python":
         command = [sys.executable, "-m", "tests.bench.stream", transport]

@@ -174,10 +174,20 @@ def recording(results: Results) -> str:
     rows = [
         (title, NOTHING if (figure := median(results, which)) is None else form.format(figure * factor))
         for title, which, form, factor in (
-            ("read by a Python listener, messages a second", Which(READ, "listener", "rate"), "{:,.0f}", 1),
-            ("recorded without loss, messages a second", Which(READ, "recorder", "rate"), "{:,.0f}", 1),
-            ("a send, microseconds of the sender's processor", Which(SEND, "alone", "ns"), "{:.1f}", 1e-3),
-            ("with a recorder", Which(SEND, "recorded", "ns"), "{:.1f}", 1e-3),
+            (
+                "read by a Python listener, messages a second",
+                Which(READ, "recorder", "listener"),
+                "{:,.0f}",
+                1,
+            ),
+            ("recorded without loss, messages a second", Which(READ, "recorder", "recorder"), "{:,.0f}", 1),
+            (
+                "a send, microseconds of the sender's processor",
+                Which(SEND, "recorder", "alone"),
+                "{:.1f}",
+                1e-3,
+            ),
+            ("with a recorder", Which(SEND, "recorder", "recorded"), "{:.1f}", 1e-3),
             (
                 "the recorder at 1,000 messages a second: of a processor",
                 Which(STEADY, "recorder", "cpu"),

@@ -21,12 +21,7 @@ __all__ = ["nothing_left"]
 PROGRAMS = Path(__file__).parent / "c" / "bin"
 IN_PYTHON = ("python", "recording")
 CASES = [case for cases in MACHINES.values() for case in cases if case.program not in IN_PYTHON]
-RECORDING = [
-    (case.options, who, case.figure)
-    for case in ONE_CPU
-    if case.program == "recording"
-    for who in case.transports
-]
+RECORDING = [(case.options, case.figure) for case in ONE_CPU if case.program == "recording"]
 SECONDS = "0.02"
 
 
@@ -62,9 +57,9 @@ def test_from_python(transport: str) -> None:
     assert _run(sys.executable, "-m", "tests.bench.stream", transport)["messages"] > 0
 
 
-@pytest.mark.parametrize(("what", "who", "figure"), RECORDING)
-def test_recording(what: str, who: str, figure: str) -> None:
-    figures = _run(sys.executable, "-m", "tests.bench.recording", what, who)
+@pytest.mark.parametrize(("what", "figure"), RECORDING)
+def test_recording(what: str, figure: str) -> None:
+    figures = _run(sys.executable, "-m", "tests.bench.recording", what)
     assert figures["messages"] > 0
     assert figures[figure] >= 0
     assert figures["lost"] == 0
