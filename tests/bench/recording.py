@@ -2,8 +2,8 @@
 """What recording takes: `python3 -m tests.bench.recording WHAT` prints a line of JSON.
 
 WHAT is "read": how many messages a second a Python listener gets out of a full queue, and how many the
-recorder with all that it does to them. "send": what a send costs while there is a listener, alone and with a recorder.
-"steady": what the recorder takes at a thousand messages a second.
+recorder with all that it does to them. "send": what a send costs while there is a listener, alone and with a
+recorder. "steady": what the recorder takes at a thousand messages a second.
 
 The two of "read" and "send" take turns in bursts of some ms, so that a host which has more to do now and then
 does not matter to one of them more than to the other.
