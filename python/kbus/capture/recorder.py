@@ -20,6 +20,11 @@ from .writer import packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
 _RETRY = 1.0
+#: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
+#: has to wake the recorder
+_GATHER = 0.001
+#: So many at once need no waiting for more.
+_MANY = 64
 
 
 class HasFileno(Protocol):
@@ -64,6 +69,7 @@ class Recorder:
         self._length = 0
         self._received = [0] * len(self.sources)
         self._flush_at = 0.0
+        self._taken_at = 0.0
         self._full_since: Optional[float] = None
         self._left_until: Optional[float] = None
         self._left_load: Optional[int] = None
@@ -104,6 +110,8 @@ class Recorder:
         else:
             if self._poll is None:
                 self._poll = _poll_for(wake, *(source.ksock for source in self.sources))
+            if time.monotonic() - self._taken_at < _GATHER:
+                time.sleep(_GATHER)
             due = self._flush_at - time.monotonic() if self._length else _RETRY
             self._take_from(self._poll.poll(1000 * max(0.0, min(seconds, due))))
 
@@ -133,6 +141,7 @@ class Recorder:
         if not messages:
             return 0
         first = Frame(self.messages + 1, time.monotonic_ns(), source.lost)
+        self._taken_at = time.monotonic() if len(messages) < _MANY else 0.0
         pieces = packets(pcapng.NATIVE, index, time.time_ns(), first, messages)
         if not self._length:
             self._flush_at = time.monotonic() + self._flush_seconds
