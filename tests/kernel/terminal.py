@@ -49,8 +49,14 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until the command ends by itself; its exit status."""
-        wait_until(lambda: _tmux("display-message", "-p", "#{pane_dead}") == "1\n", "the command ends")
-        return int(_tmux("display-message", "-p", "#{pane_dead_status}"))
+        said: list[str] = []
+
+        def has_ended() -> bool:
+            said[:] = _tmux("display-message", "-p", "#{pane_dead_status}").split()
+            return bool(said)
+
+        wait_until(has_ended, "the command ends")
+        return int(said[0])
 
 
 @contextmanager
