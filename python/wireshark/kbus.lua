@@ -84,7 +84,6 @@ local e = {
 	bad_crc = mark("bad_crc", "The CRC is wrong", group.CHECKSUM, severity.ERROR),
 	lost = mark("lost", "Messages were lost", group.SEQUENCE, severity.WARN),
 	status = mark("status", "KBUS answers for a replier who did not", group.RESPONSE_CODE, severity.WARN),
-	event = mark("event", "KBUS tells of an event", group.PROTOCOL, severity.CHAT),
 	no_request = mark("no_request", "The request is not in this file", group.SEQUENCE, severity.NOTE),
 	no_answer = mark("no_answer", "The answer is not in this file", group.SEQUENCE, severity.NOTE),
 }

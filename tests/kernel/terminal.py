@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from tests.kernel.helpers import wait_until
 
 _SERVER = ("tmux", "-L", f"kbus-test-{os.getpid()}", "-f", "/dev/null")
+_ENDED = "ended with status "
 
 
 class Terminal:
@@ -43,25 +44,19 @@ class Terminal:
         """Give the terminal another size."""
         _tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
-    def pid(self) -> int:
-        """The command's process."""
-        return int(_tmux("display-message", "-p", "#{pane_pid}"))
-
     def end(self) -> int:
-        """Wait until the command ends by itself; its exit status."""
-        wait_until(lambda: _tmux("display-message", "-p", "#{pane_dead}") == "1\n", "the command ends")
-        return int(_tmux("display-message", "-p", "#{pane_dead_status}"))
+        """Wait until the command ends by itself; its exit status. What it left is on the screen."""
+        line = next(line for line in self.wait_for(_ENDED) if line.startswith(_ENDED))
+        return int(line[len(_ENDED) :])
 
 
 @contextmanager
 def terminal(*arguments: str, columns: int, lines: int, term: str = "screen") -> Iterator[Terminal]:
     """A terminal of this size in which `kbus` runs with these arguments."""
-    kbus = ["env", f"TERM={term}", sys.executable, "-W", "error", "-m", "kbus.cli", *arguments]
-    size = ("-x", str(columns), "-y", str(lines))
+    kbus = [sys.executable, "-W", "error", "-m", "kbus.cli", *arguments]
+    script = f'TERM={term} "$@"; echo "{_ENDED}$?"; exec sleep infinity'
+    _tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *kbus)
     try:
-        # What ended stays on the screen.
-        _tmux("new-session", "-d", *size, "sleep infinity", ";", "set-option", "-g", "remain-on-exit", "on")
-        _tmux("respawn-pane", "-k", *kbus)
         yield Terminal()
     finally:
         _tmux("kill-server")

@@ -35,7 +35,7 @@ The JSON object always has the fields ``time_ns`` (since 1970), ``device``, ``id
 ``data``, if that is UTF-8 text, or ``data_hex``, if not or with ``--hex``. With ``--peers`` it also has
 ``pid`` and ``command``, null where they are not known.
 
-:mod:`kbus.cli.logs` reads lines back.
+``kbus.cli.logs`` reads lines back.
 """
 
 from __future__ import annotations
