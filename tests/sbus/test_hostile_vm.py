@@ -234,11 +234,12 @@ def test_connecting_and_leaving_in_a_loop(daemon: StartDaemon) -> None:
                 client.publish("x", b"1")
             client.close()
         bystander.is_not_delayed()
-        before = len(os.listdir(f"/proc/{running.pid}/fd"))
+        before, memory = len(os.listdir(f"/proc/{running.pid}/fd")), running.memory()
         for _ in range(500):
             running.client().close()
         wait_until(lambda: running.stats()[0]["clients"] == 2, "all have left")
         assert len(os.listdir(f"/proc/{running.pid}/fd")) <= before + 2
+        assert running.memory() < memory + MIB
 
 
 def test_publishing_and_closing_at_once(daemon: StartDaemon) -> None:
