@@ -204,6 +204,7 @@ install: module
 	install -D -m 0644 kernel/kbus.ko "$(DESTDIR)/lib/modules/$$release/extra/kbus.ko"
 	install -D -m 0644 kernel/include/uapi/linux/kbus.h '$(DESTDIR)$(PREFIX)/include/linux/kbus.h'
 	install -D -m 0644 kernel/90-kbus.rules '$(DESTDIR)/etc/udev/rules.d/90-kbus.rules'
+	install -D -m 0644 -t '$(DESTDIR)/etc/systemd/system' systemd/kbus-sbusd.service systemd/kbus-sbusd.socket
 	$(pip) install --root '$(DESTDIR)/' --no-deps --no-warn-script-location ./python
 	rm -r python/build python/kbus.egg-info
 	if [[ -z '$(DESTDIR)' ]]; then
@@ -214,7 +215,8 @@ install: module
 uninstall:
 	@if [[ -n '$(DESTDIR)' ]]; then echo 'remove the directory DESTDIR as a whole' >&2; exit 1; fi
 	release=$$($(kernels) --release '$(KERNEL)')
-	rm -f "/lib/modules/$$release/extra/kbus.ko" '$(PREFIX)/include/linux/kbus.h' /etc/udev/rules.d/90-kbus.rules
+	rm -f "/lib/modules/$$release/extra/kbus.ko" '$(PREFIX)/include/linux/kbus.h' /etc/udev/rules.d/90-kbus.rules \
+		/etc/systemd/system/kbus-sbusd.service /etc/systemd/system/kbus-sbusd.socket
 	depmod "$$release"
 	$(pip) uninstall --yes kbus
 

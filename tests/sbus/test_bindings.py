@@ -148,7 +148,7 @@ def test_too_many_are_made_wider() -> None:
     bindings = bridge(kernel, 200)
     bindings.want(b"$.few.a")
     bindings.want(b"$.few.b")
-    for number in range(5000):
+    for number in range(4000):
         bindings.want(b"$.many.n%d" % number)
         assert len(kernel.bound) <= 200
     bindings.tidy()

@@ -8,8 +8,6 @@ import json
 import os
 import select
 import signal
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -17,17 +15,16 @@ import pytest
 
 from kbus.sbus import Client, Received
 from kbus.sbus.aio import AsyncClient
+from kbus.sbus.command import main
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
+from tests.sbus.forked import Done, Forked, run
 from tests.sbus.running import receive, settle
 
-COMMAND = [sys.executable, "-c", "import sys; from kbus.sbus.command import main; sys.exit(main())"]
 
-
-def run(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
-    """Status, stdout and stderr of kbus-sbus."""
-    done = subprocess.run([*COMMAND, *arguments], input=given, capture_output=True, timeout=PATIENCE)
-    return done.returncode, done.stdout, done.stderr.decode()
+def command(*arguments: str, given: bytes = b"") -> Done:
+    """What comes of kbus-sbus."""
+    return run(main, *arguments, given=given)
 
 
 def test_text_and_bytes(daemon: StartDaemon) -> None:
@@ -127,64 +124,52 @@ async def _publish(client: AsyncClient, count: int) -> None:
 def test_pub_and_sub(daemon: StartDaemon) -> None:
     running = daemon()
     at = ("-a", running.path)
-    sub = [*COMMAND, "sub", *at, "-n", "5", "a/", "Zoo"]
-    with subprocess.Popen(sub, stdout=subprocess.PIPE) as subscriber:
-        wait_until(lambda: running.stats()[0]["subscriptions"] == 2, "it is subscribed")
-        assert run("pub", *at, "a/b", "21.5") == (0, b"", "")
-        assert run("pub", *at, "Zoo") == (0, b"", "")
-        assert run("pub", *at, "a/\udcff", "--hex", "00ff") == (0, b"", "")
-        assert run("pub", *at, "a/l", "--lines", given=b"one\ntwo")[0] == 0
-        printed, _ = subscriber.communicate(timeout=PATIENCE)
-    assert printed == b'"a/b" 4 "21.5"\n"Zoo" 0\n612fff 2 00ff\n"a/l" 3 "one"\n"a/l" 3 "two"\n'
+    subscriber = Forked(main, ["sub", *at, "-n", "5", "a/", "Zoo"])
+    wait_until(lambda: running.stats()[0]["subscriptions"] == 2, "it is subscribed")
+    assert command("pub", *at, "a/b", "21.5") == (0, b"", "")
+    assert command("pub", *at, "Zoo") == (0, b"", "")
+    assert command("pub", *at, "a/\udcff", "--hex", "00ff") == (0, b"", "")
+    assert command("pub", *at, "a/l", "--lines", given=b"one\ntwo") == (0, b"", "")
+    printed = b'"a/b" 4 "21.5"\n"Zoo" 0\n612fff 2 00ff\n"a/l" 3 "one"\n"a/l" 3 "two"\n'
+    assert subscriber.done() == (0, printed, "")
 
 
-@pytest.mark.parametrize(
-    ("form", "shown"), [("--json", '{"control": false, "key": "a", "data": "1"}'), ("--raw", "1")]
-)
-def test_sub_forms(daemon: StartDaemon, form: str, shown: str) -> None:
+@pytest.mark.parametrize("form", ["--json", "--raw"])
+def test_sub_forms(daemon: StartDaemon, form: str) -> None:
     running = daemon()
-    with subprocess.Popen(
-        [*COMMAND, "sub", "-a", running.path, form, "-n1", "a"], stdout=subprocess.PIPE
-    ) as subscriber:
-        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
-        with running.client() as client:
-            client.publish("a", b"1")
-            settle(client)
-        printed = subscriber.communicate(timeout=PATIENCE)[0].decode()
+    subscriber = Forked(main, ["sub", "-a", running.path, form, "-n1", "a"])
+    wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+    with running.client() as client:
+        client.publish("a", b"1")
+        settle(client)
+    status, printed, _ = subscriber.done()
+    assert status == 0
     if form == "--json":
         record = json.loads(printed)
         assert record.pop("time_ns") > 0
-        assert record == json.loads(shown)
+        assert record == {"control": False, "key": "a", "data": "1"}
     else:
-        assert printed == shown
+        assert printed == b"1"
 
 
 def test_sub_ends_at_sigterm_and_times_out(daemon: StartDaemon) -> None:
     running = daemon()
-    assert run("sub", "-a", running.path, "--timeout", "0.1", "a")[0] == 124
-    with subprocess.Popen([*COMMAND, "sub", "-a", running.path, "a"]) as subscriber:
-        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
-        subscriber.terminate()
-        assert subscriber.wait(PATIENCE) == 0
+    assert command("sub", "-a", running.path, "--timeout", "0.1", "a").status == 124
+    subscriber = Forked(main, ["sub", "-a", running.path, "a"])
+    wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+    subscriber.terminate()
+    assert subscriber.done().status == 0
+
+
+def test_the_daemon_goes_while_sub_waits(daemon: StartDaemon) -> None:
+    running = daemon()
+    subscriber = Forked(main, ["sub", "-a", running.path, "a"])
+    wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
+    running.stop()
+    assert subscriber.done() == (1, b"", f"kbus-sbus sub: the daemon at {running.path} has gone\n")
 
 
 def test_whoami(daemon: StartDaemon) -> None:
-    status, printed, _ = run("whoami", "-a", daemon().path)
+    status, printed, _ = command("whoami", "-a", daemon().path)
     assert status == 0
     assert printed.startswith(b"!/cred/%d/%d/" % (os.getgid(), os.getuid()))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (["pub", "-a", "/no/such", "a"], 1, "/no/such: No such file or directory"),
-        (["pub"], 2, "required"),
-        (["pub", "-a", "/dev/fd/3", "a"], 2, "connected to"),
-        (["sub"], 2, "required"),
-        (["sub", "-n", "0", "a"], 2, "not a number from 1"),
-        ([], 2, "required"),
-    ],
-)
-def test_wrong_arguments(arguments: list[str], status: int, said: str) -> None:
-    found, _, stderr = run(*arguments)
-    assert (found, said in stderr) == (status, True), stderr

@@ -18,16 +18,17 @@ from kbus.sbus import daemon as command
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become, in_child
 from tests.sbus.conftest import StartDaemon
+from tests.sbus.forked import run
 from tests.sbus.running import DAEMON, Daemon, receive, settle
 
 
 def refused(place: Path, *options: str) -> str:
     """What a daemon says that cannot start; it must end with status 1, and leave nothing."""
     before = sorted(os.listdir(place))
-    done = subprocess.run([*DAEMON, *options], capture_output=True, timeout=PATIENCE)
-    assert (done.returncode, done.stdout) == (1, b"")
+    done = run(command.main, *options)
+    assert done[:2] == (1, b"")
     assert sorted(os.listdir(place)) == before
-    return done.stderr.decode()
+    return done.stderr
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,7 @@ def test_what_cannot_be(place: Path, options: tuple[str, ...], said: str) -> Non
 def test_rule_background_and_pid_file(place: Path) -> None:
     """The command comes back when clients can connect; a second one does not get the pid file."""
     path, pidfile = str(place / "sbus"), place / "pid"
-    started = subprocess.run([*DAEMON, "-a", path, "-p", str(pidfile)], timeout=PATIENCE)
-    assert started.returncode == 0
+    assert run(command.main, "-a", path, "-p", str(pidfile)) == (0, b"", "")
     pid = int(pidfile.read_text())
     with Client(path) as client:
         assert client.whoami(PATIENCE)
@@ -251,11 +251,11 @@ def test_stats(daemon: StartDaemon) -> None:
         client.subscribe("a")
         client.publish("a", b"1")
         assert receive(client, 1)
-        done = subprocess.run([*DAEMON, "--stats", "-a", running.path], stdout=subprocess.PIPE, check=True)
-        assert done.stdout.count(b"\n") == 3
+        done = run(command.main, "--stats", "-a", running.path)
+        assert (done.status, done.stdout.count(b"\n")) == (0, 3)
         (one,) = [each for each in running.stats()[1:] if each["subscriptions"]]
         assert (one["pid"], one["uid"], one["received"], one["published"]) == (os.getpid(), 0, 2, 1)
-    assert subprocess.run([*DAEMON, "--stats", "-a", "/no/such"], stderr=subprocess.DEVNULL).returncode == 1
+    assert run(command.main, "--stats", "-a", "/no/such").status == 1
 
 
 def test_the_protocol_dot(daemon: StartDaemon) -> None:

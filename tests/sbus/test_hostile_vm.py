@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import resource
-import select
 import signal
 import socket
 import time
@@ -16,40 +14,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from kbus import Announcement
 from kbus.sbus import Client
 from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
-from tests.kernel import module
-from tests.kernel.helpers import PATIENCE, fails, wait_until
+from tests.kernel.helpers import PATIENCE, wait_until
+from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import OpenKsock, StartDaemon
-from tests.sbus.running import Daemon, nothing_more, receive, settle
+from tests.sbus.running import Daemon, receive, settle
 
 MIB = 1 << 20
 SNDBUFFORCE = 32
-
-
-class Bystander:
-    """A client that goes on sending to itself, and knows how long that takes."""
-
-    def __init__(self, running: Daemon) -> None:
-        self.client = running.client()
-        self.client.subscribe("bystander")
-        settle(self.client)
-
-    def round_trips(self, count: int = 200) -> list[float]:
-        """Seconds that each takes, the quickest first."""
-        times = []
-        for number in range(count):
-            began = time.monotonic()
-            self.client.publish("bystander", b"%d" % number)
-            assert receive(self.client, 1) == [(b"bystander", b"%d" % number)]
-            times.append(time.monotonic() - began)
-        return sorted(times)
-
-    def is_not_delayed(self) -> None:
-        """Most round trips are quick: nobody is waited for."""
-        times = self.round_trips()
-        assert times[len(times) // 2] < 0.1, times
 
 
 def flood(running: Daemon, count: int, payload: bytes = b"x" * 1000) -> None:
@@ -261,11 +234,12 @@ def test_connecting_and_leaving_in_a_loop(daemon: StartDaemon) -> None:
                 client.publish("x", b"1")
             client.close()
         bystander.is_not_delayed()
-        before = len(os.listdir(f"/proc/{running.pid}/fd"))
+        before, memory = len(os.listdir(f"/proc/{running.pid}/fd")), running.memory()
         for _ in range(500):
             running.client().close()
         wait_until(lambda: running.stats()[0]["clients"] == 2, "all have left")
         assert len(os.listdir(f"/proc/{running.pid}/fd")) <= before + 2
+        assert running.memory() < memory + MIB
 
 
 def test_publishing_and_closing_at_once(daemon: StartDaemon) -> None:
@@ -310,86 +284,6 @@ def test_a_million_of_sub_and_unsub(daemon: StartDaemon) -> None:
         total = running.stats()[0]
         assert total["subscriptions"] == sum(counts.values()) + 1
         assert total["dropped"] == {"not-subscribed": ignored}
-
-
-def test_the_daemon_is_stopped_and_goes_on(daemon: StartDaemon, ksock: OpenKsock) -> None:
-    running = daemon()
-    with running.client() as client:
-        client.subscribe("a")
-        settle(client)
-        running.signal(signal.SIGSTOP)
-        for number in range(50):
-            client.publish("a", b"%d" % number)
-        sender = ksock()
-        sender.send_msg(Announcement("$.a", b"ksock"))
-        running.signal(signal.SIGCONT)
-        came = receive(client, 51)
-        assert sorted(came) == sorted([(b"a", b"ksock"), *((b"a", b"%d" % number) for number in range(50))])
-
-
-def test_descriptors_exhausted(daemon: StartDaemon) -> None:
-    """New clients are closed at once and counted, the others go on; when some leave, others can come."""
-    running = daemon()
-    bystander = Bystander(running)
-    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (40, 40))
-    with bystander.client, ExitStack() as stack:
-        many = [stack.enter_context(running.socket()) for _ in range(60)]
-        bystander.is_not_delayed()
-        wait_until(lambda: any(map(_is_at_end, many)), "some are closed")
-        for each in many:
-            each.close()
-
-        def can_come() -> bool:
-            try:
-                with running.client() as client:
-                    return bool(client.whoami(PATIENCE))
-            except ConnectionError:
-                return False
-
-        wait_until(can_come, "there is room again")
-        assert running.stats()[0]["refused"]["descriptors"] > 10
-
-
-def _is_at_end(connection: socket.socket) -> bool:
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP)
-    return bool(poll.poll(0))
-
-
-def test_kbus_cannot_be_unloaded_under_it(daemon: StartDaemon) -> None:
-    running = daemon()
-    with fails(errno.EAGAIN):
-        module.unload()
-    with running.client() as client:
-        client.subscribe("a")
-        client.publish("a", b"1")
-        assert receive(client, 1) == [(b"a", b"1")]
-
-
-def test_the_queue_in_kbus_is_full(daemon: StartDaemon, ksock: OpenKsock) -> None:
-    """While the daemon is stopped others send more than its queue takes: that is counted, by KBUS."""
-    with module.parameter("max_queue_length", 50):
-        running = daemon()
-        with running.client() as client:
-            client.subscribe("a")
-            settle(client)
-            running.signal(signal.SIGSTOP)
-            sender = ksock()
-            for number in range(80):
-                sender.send_msg(Announcement("$.a", b"%d" % number))
-            running.signal(signal.SIGCONT)
-            assert receive(client, 50) == [(b"a", b"%d" % number) for number in range(50)]
-            nothing_more(client)
-            assert running.stats()[0]["kbus_lost"] == 30
-
-
-def test_two_daemons_on_one_path(daemon: StartDaemon) -> None:
-    running = daemon()
-    for options in ((), ("-r",)):
-        with pytest.raises(AssertionError, match="somebody listens there"):
-            Daemon(running.log.parent, "-a", running.path, *options, name="second")
-    with running.client() as client:
-        assert client.whoami(PATIENCE)
 
 
 def test_a_client_that_half_closes_goes_on_listening(daemon: StartDaemon) -> None:

@@ -29,7 +29,7 @@ TIDY_AFTER = 1.0
 #: Tidying takes no more than one part in so many of the time.
 _SHARE = 100
 #: With more names than that, bindings stay as they are: finding better ones would hold up everybody.
-_MOST_TIDIED = 20_000
+_MOST_TIDIED = 5000
 #: Bindings that are left for wider ones.
 _SPARE = 16
 

@@ -44,6 +44,9 @@ class Reader:
         except ConnectionResetError:
             # It has left without reading all. That is told once; what it has sent is still there.
             return []
+        except OSError as error:
+            peer.doom(f"it cannot be read: {error.strerror}")
+            return []
         return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:

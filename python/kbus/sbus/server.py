@@ -103,7 +103,7 @@ class Server:
             else:
                 self._accept()
         bridge = self._bridge
-        if has_news or not bridge.traffic.is_idle:
+        if has_news or bridge.traffic.frames:
             bridge.traffic.exchange()
         if bridge.subscriptions.leaving:
             bridge.subscriptions.forget()
@@ -161,20 +161,11 @@ class Server:
             self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
             return
         if not peer.is_at_end:
-            self._take(peer)
-        if peer.is_at_end:
+            self._bridge.take(peer, self._reader.read(peer))
+        if peer.is_at_end or peer.is_doomed:
             if events & _HUP or peer.is_gone:
                 peer.doom("it has left")
             self._bridge.traffic.changed.add(peer)
-
-    def _take(self, peer: Peer) -> None:
-        try:
-            received = self._reader.read(peer)
-        except OSError as error:
-            peer.doom(f"it cannot be read: {error.strerror}")
-            self._bridge.traffic.changed.add(peer)
-        else:
-            self._bridge.take(peer, received)
 
     def _write(self, peer: Peer) -> None:
         peer.flush()
@@ -226,7 +217,7 @@ class Server:
         deadline = time.monotonic() + self._grace
         for peer in list(self._peers.values()):
             if not peer.is_at_end:
-                self._take(peer)
+                self._bridge.take(peer, self._reader.read(peer))
         self._bridge.traffic.drain()
         self._attend()
         while time.monotonic() < deadline and any(peer.backlog.count for peer in self._peers.values()):

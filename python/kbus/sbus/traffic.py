@@ -42,8 +42,9 @@ _KBUS_OWN = b"$.KBUS."
 class Traffic:
     """What is on its way.
 
-    ``special`` are the clients, by number, for which it matters that a message is their own. ``changed``
-    collects the clients whose queue, or whose right to be read, is not as it was.
+    ``frames`` are the publications that wait to be sent to KBUS. ``special`` are the clients, by number, for
+    which it matters that a message is their own. ``changed`` collects the clients whose queue, or whose right
+    to be read, is not as it was.
     """
 
     def __init__(self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]]) -> None:
@@ -53,7 +54,7 @@ class Traffic:
         self._sender = Sender()
         self._names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}
-        self._frames: list[bytes] = []
+        self.frames: list[bytes] = []
         self._frame_bytes = 0
         self._publishers: list[Peer] = []
         self.special: dict[int, Peer] = {}
@@ -67,10 +68,10 @@ class Traffic:
         if name is None:
             return False
         frame = announcement(name, payload, peer.number)
-        self._frames.append(frame)
+        self.frames.append(frame)
         self._publishers.append(peer)
         self._frame_bytes += len(frame)
-        if self._frame_bytes >= MOST_BYTES or len(self._frames) >= MOST_MESSAGES:
+        if self._frame_bytes >= MOST_BYTES or len(self.frames) >= MOST_MESSAGES:
             self.exchange()
         return True
 
@@ -88,8 +89,8 @@ class Traffic:
         bus = self._bus
         if bus.queued > bus.queue_length // 2:
             self._make_room()
-        frames, publishers = self._frames, self._publishers
-        self._frames, self._publishers, self._frame_bytes = [], [], 0
+        frames, publishers = self.frames, self._publishers
+        self.frames, self._publishers, self._frame_bytes = [], [], 0
         done, error, received = bus.exchange(b"".join(frames))
         for peer in publishers[:done]:
             peer.counts.published += 1
@@ -136,7 +137,7 @@ class Traffic:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits here or, as far as is known, in KBUS."""
-        return not self._frames and not self._bus.queued
+        return not self.frames and not self._bus.queued
 
     # From KBUS to clients.
 
