@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -59,10 +60,13 @@ def running(directory: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def bridge(directory: Path) -> Iterator[dict[str, str]]:
+def bridge() -> Iterator[dict[str, str]]:
     """Start the sbus bridge; as `running`."""
-    place = str(directory / "sbus")
-    with _process([sys.executable, "-m", "kbus.sbus", "-f", "-p", "/dev/null", "-a", place]):
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        place = f"{directory}/sbus"
+        stack.enter_context(
+            _process([sys.executable, "-m", "kbus.sbus", "-f", "-p", "/dev/null", "-a", place])
+        )
         _await(socket.AF_UNIX, place, socket.SOCK_SEQPACKET)
         yield {"sbus": place}
 

@@ -36,9 +36,9 @@ def messages_as_long_as_before(nothing_left: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def addresses(tmp_path: Path) -> Iterator[dict[str, str]]:
+def addresses() -> Iterator[dict[str, str]]:
     """Where the bridge is."""
-    with daemons.bridge(tmp_path) as found:
+    with daemons.bridge() as found:
         yield found
 
 

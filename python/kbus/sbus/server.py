@@ -71,8 +71,13 @@ class Server:
 
     def run(self) -> None:
         """Serve."""
+        bridge = self._bridge
         while not self._is_ending:
-            self._turn(self._timeout())
+            due = bridge.bindings.tidy_at
+            if bridge.subscriptions.leaving or self._bus.queued:
+                self._turn(0)
+            else:
+                self._turn(None if due is None else max(0.0, due - time.monotonic()))
         self._end()
 
     def close(self) -> None:
@@ -112,12 +117,6 @@ class Server:
             bridge.bindings.tidy()
         if bridge.traffic.changed:
             self._attend()
-
-    def _timeout(self) -> Optional[float]:
-        if self._bridge.subscriptions.leaving or self._bus.queued:
-            return 0
-        due = self._bridge.bindings.tidy_at
-        return None if due is None else max(0.0, due - time.monotonic())
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):

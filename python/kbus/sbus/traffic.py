@@ -191,7 +191,12 @@ class Traffic:
                 last_route, last_publisher = route, publisher
             # A careless sender may claim padding where there is no data.
             packets.append(route[0] + data[data_at : end - (flags >> _PAD_SHIFT)] if data_words else route[0])
-        if packets:
+        if len(packets) == 1 and last_publisher is None:
+            # What a client that waits for an answer waits for: a call less.
+            for peer in last_route[1]:
+                if not peer.send(packets[0], None):
+                    self.changed.add(peer)
+        elif packets:
             self.send(last_route[1], packets, last_publisher)
         return calm
 
