@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Recorded bus traffic on Spark."""
