@@ -15,6 +15,7 @@ from kbus import Announcement, Message, MessageId, OrigFrom, Request
 from kbus.capture import Reader, pcapng
 from kbus.capture.blocks import Damage
 from kbus.pipeline import batches, scan
+from kbus.pipeline.sections import Section
 from tests.pipeline.captures import capture, info
 
 LATEST = 2**63 - 1
@@ -31,7 +32,8 @@ SAMPLES: list[Message] = [
 def by_reader(raw: bytes) -> tuple[list[tuple[object, ...]], list[Damage]]:
     reader = Reader(io.BytesIO(raw), strict=False)
     rows = [
-        (min(time, LATEST), facts.sequence, facts.mono_ns, facts.lost, facts.bus, facts.offset - facts.section.offset,
+        (min(time, LATEST), facts.sequence, facts.mono_ns, facts.lost, facts.bus,
+         facts.offset - facts.section.offset,
          facts.section.info.get("device", ""), *message.extract())
         for time, message, facts in reader
     ]  # fmt: skip
@@ -158,16 +160,15 @@ def test_ranges_give_what_the_whole_gives(spots: list[tuple[int, bytes]]) -> Non
     whole: list[object] = []
     parts: list[object] = []
     _gather(bytes(raw), 0, None, None, whole)
-    ranges = scan.split(io.BytesIO(raw), 256)
+    ranges = scan.outline(io.BytesIO(raw), 256).ranges
     assert [each.begin for each in ranges[1:]] == [each.end for each in ranges[:-1]]
+    assert ranges[-1].end is None
     for each in ranges:
         _gather(bytes(raw), each.begin, each.end, each.section, parts)
     assert parts == whole
 
 
-def _gather(
-    raw: bytes, begin: int, end: int | None, section: scan.Section | None, into: list[object]
-) -> None:
+def _gather(raw: bytes, begin: int, end: int | None, section: Section | None, into: list[object]) -> None:
     file = io.BytesIO(raw)
     file.seek(begin)
     for found in batches.messages(scan.scan(file, begin, end, section)):

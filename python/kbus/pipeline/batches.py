@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbus import abi
+from kbus.capture import pcapng
 from kbus.capture.blocks import Damage
 
 from . import parse, schemas
@@ -32,7 +33,8 @@ _BODY = [each.name for each in schemas.MESSAGES]
 class Messages(NamedTuple):
     """Messages of one piece. ``columns`` are those of the table ``messages``, by name.
 
-    ``device``, ``boot``, ``load``, ``capture`` and ``name`` are dictionary arrays. ``parsed`` has the numbers again.
+    ``device``, ``boot``, ``load``, ``capture`` and ``name`` are dictionary arrays. ``parsed`` has the numbers
+    again.
     """
 
     columns: dict[str, pa.Array]
@@ -98,6 +100,7 @@ def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> d
         **{name: (flags & bit) != 0 for name, bit in _FLAGS},
         "user_flags": ((flags & abi.BITS_USER) >> _USER_SHIFT).astype(np.int32),
         **_extension(words, header, (flags & abi.BIT_EXTENDED) != 0),
+        "big_endian": np.full(count, section.order == pcapng.BIG),
         "name": pa.DictionaryArray.from_arrays(names.indices, names.dictionary.cast(pa.string())),
         "data": parse.payload(piece.data, words, parsed),
         "capture": _same(section.capture, count),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """From packets to Arrow: the columns of many messages at once.
 
-What makes a packet a good one is what ``kbus.capture.Reader`` says: the tests hold the two against each other.
+What makes a packet a good one is what ``kbus.capture.Reader`` says: the tests hold the two against each
+other.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Parsed(NamedTuple):
 
     def only(self, keep: NDArray[np.bool_]) -> Parsed:
         """Return these packets only."""
-        return Parsed(*(each[keep] for each in self[:-1]), self.bad)
+        return Parsed._make([*(each[keep] for each in self[:-1]), self.bad])
 
 
 def parse(data: memoryview, words: NDArray[np.uint32], run: Run, section: Section) -> Parsed:
@@ -76,7 +77,9 @@ def parse(data: memoryview, words: NDArray[np.uint32], run: Run, section: Sectio
     fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LENGTH))
     at = begins + _PACKET_WORDS
     start = words[np.minimum(at, len(words) - 1)]
-    version, length = (start & 0xFFFF, start >> 16) if section.order == pcapng.LITTLE else (start >> 16, start & 0xFFFF)
+    version, length = (
+        (start & 0xFFFF, start >> 16) if section.order == pcapng.LITTLE else (start >> 16, start & 0xFFFF)
+    )
     # A later layout may have a longer header, of whole words as everything is.
     fail(2, (version != frame.VERSION) | (length < frame.LENGTH) | (length > captured) | (length % 4 != 0))
     good = np.flatnonzero(reason < 0)
@@ -150,7 +153,7 @@ def strings(data: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64]
     pieces = pa.BinaryArray.from_buffers(
         pa.binary(), max(2 * count - 1, 0), [None, pa.py_buffer(borders), pa.py_buffer(data)]
     )
-    return pieces.take(pa.array(np.arange(which, 2 * count, 2, np.int32)))
+    return pieces.take(pa.array(np.arange(which, 2 * count, 2, dtype=np.int32)))
 
 
 def names(data: memoryview, words: NDArray[np.uint32], parsed: Parsed) -> pa.DictionaryArray:

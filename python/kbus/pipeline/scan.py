@@ -57,10 +57,13 @@ class _MoreNeeded(Exception):
 
 
 class Range(NamedTuple):
-    """Part of a file that can be scanned alone: its first byte, the one after its last, the section it begins in."""
+    """Part of a file that can be scanned alone.
+
+    Its first byte, the one after its last (None: as far as there is), and the section that it begins in.
+    """
 
     begin: int
-    end: int
+    end: Optional[int]
     section: Optional[Section]
 
 
@@ -112,19 +115,31 @@ class _Window:
         self.data = b"".join(parts)
 
 
-def split(file: BinaryIO, size: int) -> list[Range]:
-    """Return ranges of about ``size`` bytes that together are the file. It is read, but not looked into."""
+class Outline(NamedTuple):
+    """A file: ``capture`` of its sections, and ranges that can be read apart. The last one is open."""
+
+    captures: list[str]
+    ranges: list[Range]
+
+
+def outline(file: BinaryIO, size: Optional[int]) -> Outline:
+    """Return what a file consists of, in ranges of about ``size`` bytes, or one range. It is all read for
+    that.
+    """
+    captures: list[str] = []
     ranges = []
     begin, known = 0, None
     for found in scan(file):
-        if isinstance(found, Piece):
-            end = found.offset + int(found.run.ends[-1]) * 4
-            if end - begin >= size:
-                ranges.append(Range(begin, end, known))
-                begin, known = end, found.section
-        elif isinstance(found, End) and (found.offset > begin or not ranges):
-            ranges.append(Range(begin, found.offset, known))
-    return ranges
+        if not isinstance(found, Piece):
+            continue
+        if found.section.capture not in captures:
+            captures.append(found.section.capture)
+        ends = found.run.ends * 4 + found.offset
+        while size is not None and ends[-1] - begin >= size:
+            end = int(ends[np.searchsorted(ends, begin + size)])
+            ranges.append(Range(begin, end, known))
+            begin, known = end, found.section
+    return Outline(captures, [*ranges, Range(begin, None, known)])
 
 
 def scan(
@@ -136,9 +151,9 @@ def scan(
 ) -> Iterator[Found]:
     """Yield what begins in a file from ``begin`` on and before ``end``, if that is given, and an ``End``.
 
-    ``file`` stands at ``begin``, which must be where a block begins, and ``known`` be the section there. ``end``
-    counts bytes as they are without gzip. If the file ``may_grow``, what is not whole at its end is no damage, but
-    left for later.
+    ``file`` stands at ``begin``, which must be where a block begins, and ``known`` be the section there.
+    ``end`` counts bytes as they are without gzip. If the file ``may_grow``, what is not whole at its end is
+    no damage, but left for later.
     """
     window = _Window(MaybeGzip(file), begin, end)
     section_now = known
@@ -203,7 +218,7 @@ def scan(
 
 
 def _words(data: bytes, order: str) -> NDArray[np.uint32]:
-    return np.frombuffer(data, np.dtype(np.uint32).newbyteorder(order), len(data) // 4)
+    return np.frombuffer(data, np.dtype(f"{order}u4"), len(data) // 4)
 
 
 def _counts(block: Block, section: Section) -> Counts:

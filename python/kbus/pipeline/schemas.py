@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tables: names, types and meaning of their columns.
 
-Spark has no unsigned types, so a u32 is a ``bigint``. A u64 (sequence numbers, CLOCK_MONOTONIC, counts of lost
-messages) is a ``bigint`` too: none of them reaches 2**63.
+Spark has no unsigned types, so a u32 is a ``bigint``. A u64 (sequence numbers, CLOCK_MONOTONIC, counts of
+lost messages) is a ``bigint`` too: none of them reaches 2**63.
 """
 
 from __future__ import annotations
@@ -91,10 +91,13 @@ MESSAGES = (
     Column("orig_local", "bigint", "orig_from: local_id; likewise"),
     Column("final_network", "bigint", "final_to: network_id; likewise"),
     Column("final_local", "bigint", "final_to: local_id; likewise"),
+    Column("big_endian", "boolean", "byte order of the device, which numbers in `data` have"),
     Column("name", "string", "the message's name"),
     Column("data", "binary", "its data without padding; null if there are none"),
     Column("capture", "string", "SHA-256 of the beginning of the section, up to and with its first packet"),
-    Column("offset", "bigint", "where the message's block begins, in bytes from the beginning of the section"),
+    Column(
+        "offset", "bigint", "where the message's block begins, in bytes from the beginning of the section"
+    ),
     Column("length", "bigint", "bytes of that block"),
 )
 
@@ -102,7 +105,11 @@ MESSAGES = (
 SOURCE = (
     *MESSAGES,
     Column("path", "string", "the file"),
-    Column("corrupt", "string", "null for a message; else why these bytes (offset, length) of the file are of no use"),
+    Column(
+        "corrupt",
+        "string",
+        "null for a message; else why these bytes (offset, length) of the file are of no use",
+    ),
 )
 
 FILES = (
@@ -110,12 +117,16 @@ FILES = (
     Column("sha256", "string", "of the file as it is; null for what came by streaming"),
     Column("size", "bigint", "bytes of the file"),
     Column("mtime_ns", "bigint", "when it was last written, ns since 1970"),
-    Column("health", "string", "ok, torn, damaged, empty, not a capture, copy (all of it is known), unreadable"),
+    Column(
+        "health", "string", "ok, torn, damaged, empty, not a capture, copy (all of it is known), unreadable"
+    ),
     Column("device", "string", "of its first section"),
     Column("recorder", "string", "version of the recorder"),
     Column("captures", "array<string>", "its sections: `capture` of each"),
     Column("messages", "bigint", "messages that were taken from it"),
-    Column("known", "bigint", "messages that were in the tables already, from another upload of the recording"),
+    Column(
+        "known", "bigint", "messages that were in the tables already, from another upload of the recording"
+    ),
     Column("damaged", "bigint", "pieces of damage"),
     Column("skipped", "bigint", "bytes of these"),
     Column("reasons", "array<string>", "why, each reason once"),
@@ -185,6 +196,8 @@ TRAFFIC = (
     Column("requests", "bigint", "how many of them are Requests"),
     Column("answers", "bigint", "how many answer one"),
     Column("urgent", "bigint", "how many are urgent"),
+    Column("numbered", "bigint", "how many have a serial number of KBUS (network_id 0)"),
+    Column("last_serial", "bigint", "the highest of these serial numbers; 0 for none"),
 )
 
 LATENCY = (
@@ -192,7 +205,7 @@ LATENCY = (
     *SESSION,
     Column("name", "string", "name of the requests"),
     Column("replier", "bigint", "KSock id of who answered"),
-    Column("bucket", "int", "k: latencies above g**(k-1) and up to g**k ns, g = 1.01 / 0.99"),
+    Column("step", "int", "k: latencies above g**(k-1) and up to g**k ns, g = 1.01 / 0.99"),
     Column("answers", "bigint", "how many"),
     Column("total_ns", "bigint", "their sum"),
     Column("longest_ns", "bigint", "the longest of them"),
@@ -219,7 +232,9 @@ INCIDENTS = (
 
 PARTITIONS = (
     Column("date", "date", "UTC date of ts, of an aggregate that of period"),
-    Column("bucket", "int", "hash of the device, modulo the number of buckets that the tables were made with"),
+    Column(
+        "bucket", "int", "hash of the device, modulo the number of buckets that the tables were made with"
+    ),
 )
 
 #: Tables whose files stand in directories by date and bucket

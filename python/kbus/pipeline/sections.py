@@ -10,12 +10,12 @@ from kbus.capture import pcapng, reader
 from kbus.capture.pcapng import Block
 
 
-
 class Interface(NamedTuple):
     """An interface of a section: a KBUS device.
 
     ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are units of time a second; ``is_kbus``
-    tells whether its packets are of the link type of KBUS; ``session`` is the number for (device, boot, load, bus).
+    tells whether its packets are of the link type of KBUS; ``session`` is the number for (device, boot, load,
+    bus).
     """
 
     bus: int
@@ -27,8 +27,8 @@ class Interface(NamedTuple):
 class Section(NamedTuple):
     """A section, as far as its beginning is read.
 
-    ``order`` is its byte order, ``begin`` where it begins in the file, ``capture`` the SHA-256 of its header and
-    its first packet, empty before that is read. Texts that the header does not have are empty.
+    ``order`` is its byte order, ``begin`` where it begins in the file, ``capture`` the SHA-256 of its header
+    and its first packet, empty before that is read. Texts that the header does not have are empty.
     """
 
     order: str
@@ -60,7 +60,9 @@ class Section(NamedTuple):
 
 def section(block: Block, info: dict[str, Any]) -> Section:
     """Return the section that begins with ``block``, whose recorder says ``info``."""
-    device, boot, load, recorder = (str(info.get(key, "")) for key in ("device", "boot_id", "load_id", "recorder"))
+    device, boot, load, recorder = (
+        str(info.get(key, "")) for key in ("device", "boot_id", "load_id", "recorder")
+    )
     return Section(
         block.order, block.offset, block.raw, device, boot, load, recorder, "$.*" in _names(info), (), ""
     )

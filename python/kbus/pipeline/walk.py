@@ -27,8 +27,8 @@ class Run(NamedTuple):
 class Packets:
     """All that looks like an enhanced packet block in ``words``, which are in the byte order of the section.
 
-    A packet's data may look like a packet too. So ``run`` follows the chain of lengths from a place where
-    a block is known to begin; that takes a step in Python only where the chain leaves what looks like packets.
+    A packet's data may look like a packet too. So ``run`` follows the chain of lengths from a place where a
+    block is known to begin; that takes a step in Python only where the chain leaves what looks like packets.
     """
 
     def __init__(self, words: NDArray[np.uint32]) -> None:
