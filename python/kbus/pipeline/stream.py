@@ -9,6 +9,7 @@ gives again, not knowing that it was done, is not done again.
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,11 +61,19 @@ def follow(
     )
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
     query = writer.start()
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return done
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM ends it as SIGINT does."""
+    raise KeyboardInterrupt
 
 
 def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
