@@ -26,6 +26,8 @@ watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INS
 PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
 	python3 python3-venv qemu-system-x86 tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
+# For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
+PIPELINE_PACKAGES := chromium openjdk-17-jre-headless poppler-utils
 # What KBUS is compared with.
 BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server
 
@@ -39,6 +41,8 @@ TESTS := $(VM_TESTS)
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # How many series of operations the model and the module do side by side.
 EXAMPLES := 100
+# How many messages make bench-pipeline takes, one after the other.
+MESSAGES := 2000000 8000000 32000000
 
 venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
 kernels = $(PYTHON) -m tests.vm.kernels
@@ -53,7 +57,7 @@ bench_vm = $(vm) --processor max,-erms --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget matrix lint docs \
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget bench-pipeline matrix lint docs \
 	vm install uninstall clean packages
 
 help:
@@ -67,6 +71,7 @@ help:
 	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
 	make bench      measure KBUS beside sockets, pipes and brokers, and write docs/bench
 	make bench-budget   let messages take as many instructions as they do now
+	make bench-pipeline  measure the data pipeline with MESSAGES='2000000 8000000 32000000', and write docs/pipeline
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -100,7 +105,8 @@ demo: module
 
 # Everything is run, whatever has failed before.
 test: module
-	@$(venv)
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
 	rm -rf $(results)
 	mkdir -p $(results)
 	status=0
@@ -154,6 +160,13 @@ bench-budget: module
 	@$(venv)
 	$(MAKE) -s -C tests/bench/c
 	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --update
+
+bench-pipeline:
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
+	mkdir -p build/bench
+	PYTHONPATH=python "$$python" -m tests.pipeline.bench.run build/bench/pipeline.json $(MESSAGES)
+	"$$python" -m tests.pipeline.bench.report build/bench/pipeline.json
 
 # Half of the time for programs of each size. What is left of a failure is in build/fuzz/64 and 32.
 fuzz: KERNEL := $(or $(KERNEL),debug)

@@ -48,8 +48,12 @@ class Chromium:
         inner = self._where / "inner.html"
         inner.write_text(page.read_text() + _SCRIPT.replace("document.title", "parent.document.title"))
         outer = self._where / "outer.html"
-        outer.write_text(f'<iframe src="{inner.name}" style="width: {width}px; height: 2000px; border: 0"></iframe>')
-        dom = self._run("--window-size=1600,2000", "--allow-file-access-from-files", "--dump-dom", outer.as_uri())
+        outer.write_text(
+            f'<iframe src="{inner.name}" style="width: {width}px; height: 2000px; border: 0"></iframe>'
+        )
+        dom = self._run(
+            "--window-size=1600,2000", "--allow-file-access-from-files", "--dump-dom", outer.as_uri()
+        )
         (found,) = re.findall(r"<title>wide (\d+)</title>", dom)
         return int(found)
 

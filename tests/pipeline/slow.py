@@ -158,7 +158,9 @@ def unseen(heard: list[Heard]) -> dict[int, int]:
     return found
 
 
-def odd_hours(counts: dict[tuple[str, str, int], int]) -> dict[tuple[str, str, int], tuple[int, float, float]]:
+def odd_hours(
+    counts: dict[tuple[str, str, int], int],
+) -> dict[tuple[str, str, int], tuple[int, float, float]]:
     """Of messages by (device, name, hour since 1970): those that are odd; messages, usual, deviations."""
     recorded = sorted({(device, hour) for device, _, hour in counts})
     found = {}
@@ -166,7 +168,9 @@ def odd_hours(counts: dict[tuple[str, str, int], int]) -> dict[tuple[str, str, i
         hours = [hour for each, hour in recorded if each == device]
         for hour in hours:
             earlier = [
-                counts.get((device, name, each), 0) for each in hours if each < hour and each % 24 == hour % 24
+                counts.get((device, name, each), 0)
+                for each in hours
+                if each < hour and each % 24 == hour % 24
             ][-28:]
             if len(earlier) < 3:
                 continue

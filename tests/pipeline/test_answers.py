@@ -35,7 +35,9 @@ def made_of(spark: SparkSession, where: Path, captures: Path) -> Made:
     derive.make_conversations(spark, warehouse)
     derive.make_aggregates(spark, warehouse)
     tables = Tables(spark, warehouse, Scope())
-    boots = {row.session: row.boot for row in tables["stretches"].select("session", "boot").distinct().collect()}
+    boots = {
+        row.session: row.boot for row in tables["stretches"].select("session", "boot").distinct().collect()
+    }
     return Made(tables, slow.Recordings.read(sorted(captures.iterdir())), boots)
 
 
@@ -134,9 +136,11 @@ def test_crashes_of_repliers(made: Made) -> None:
 def test_slow_listeners(made: Made) -> None:
     expected = {}
     for session, heard in made.slow.heard.items():
-        lost = [after.lost - before.lost for before, after in zip(heard, heard[1:]) if after.lost > before.lost]
+        lost = [
+            after.lost - before.lost for before, after in zip(heard, heard[1:]) if after.lost > before.lost
+        ]
         if lost:
-            expected[*session, 0] = (len(lost), sum(lost))
+            expected[session[0], session[1], 0] = (len(lost), sum(lost))
     rows = answers.slow_listeners(made.tables).collect()
     found = {(row.device, made.boots[row.session], row.ksock): (row.episodes, row.messages) for row in rows}
     assert found == expected and found
@@ -154,7 +158,7 @@ def test_full_queues(made: Made) -> None:
 
 
 def test_who_is_silent(made: Made) -> None:
-    last = {}
+    last: dict[str, int] = {}
     for each in made.slow.all():
         last[each.session[0]] = max(last.get(each.session[0], 0), each.time_ns // 1000)
     found = table(answers.silent(made.tables).select("device", "behind_s"), 1)
@@ -189,7 +193,9 @@ def test_anomalies(month: Made) -> None:
     counts = Counter(
         (each.session[0], each.message.name, each.time_ns // slow.HOUR) for each in month.slow.all()
     )
-    frame = answers.odd_hours(month.tables).withColumn("hour", (F.unix_seconds("period") / 3600).cast("bigint"))
+    frame = answers.odd_hours(month.tables).withColumn(
+        "hour", (F.unix_seconds("period") / 3600).cast("bigint")
+    )
     found = table(frame.select("device", "name", "hour", "messages", "usual", "deviations"), 3)
     expected = slow.odd_hours(counts)
     assert found.keys() == expected.keys()
@@ -209,8 +215,8 @@ def test_anomalies(month: Made) -> None:
 def test_two_periods_and_two_versions(month: Made, before: str, after: str) -> None:
     split = NOON + 3 * 24 * slow.HOUR - slow.HOUR
     expected: dict[str, list[float | None]] = defaultdict(lambda: [None, None])
-    for side, is_side in enumerate((lambda ns: ns < split, lambda ns: ns >= split)):
-        heard = [each for each in month.slow.all() if is_side(each.time_ns)]
+    for side in (0, 1):
+        heard = [each for each in month.slow.all() if (each.time_ns >= split) == bool(side)]
         sessions = defaultdict(list)
         for each in heard:
             sessions[each.session].append(each.mono_ns)
@@ -227,9 +233,13 @@ def test_two_periods_and_two_versions(month: Made, before: str, after: str) -> N
 def test_sketches_merge_and_keep_their_error(spark: SparkSession) -> None:
     chance = random.Random(3)
     values = [int(chance.lognormvariate(14, 3)) + 1 for _ in range(3000)] + [1, 2, 3]
-    frame = spark.createDataFrame([(k % 7, value) for k, value in enumerate(values)], "part int, value bigint")
-    parts = frame.withColumn("step", sketch.step(F.col("value"))).groupBy("part", "step").agg(
-        F.count("*").alias("answers")
+    frame = spark.createDataFrame(
+        [(k % 7, value) for k, value in enumerate(values)], "part int, value bigint"
+    )
+    parts = (
+        frame.withColumn("step", sketch.step(F.col("value")))
+        .groupBy("part", "step")
+        .agg(F.count("*").alias("answers"))
     )
     wanted = {f"q{k}": k / 100 for k in range(0, 101, 5)}
     (row,) = sketch.quantiles(parts.withColumn("all", F.lit(1)), ["all"], wanted).collect()

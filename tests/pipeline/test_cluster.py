@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -29,8 +28,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Warehouse]:
         root = where / f"tables{number}"
         options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
         subprocess.run(
-            [*COMMAND, *options, "--master", master, "--tables", str(root), "--output", str(where / "report.html"),
-             str(captures)],
+            [*COMMAND, *options, "--master", master, "--tables", str(root),
+             "--output", str(where / "report.html"), str(captures)],
             check=True, timeout=400,
         )  # fmt: skip
         made[master] = Warehouse.open(str(root))

@@ -49,8 +49,8 @@ def test_run_does_everything_and_says_what(captures: Path, tmp_path: Path) -> No
         rf"ingest: {files} files of {size:,} bytes; [\d,]+ messages; [\d,]+ bytes written; [\d.]+ s", lines[0]
     )
     assert re.fullmatch(
-        r"conversations: [\d,]+ rows of [\d,]+ bytes read in \d+ partitions; [\d,]+ conversations, [\d,]+ events"
-        r" in [\d,]+ bytes written; [\d.]+ s",
+        r"conversations: [\d,]+ rows of [\d,]+ bytes read in \d+ partitions;"
+        r" [\d,]+ conversations, [\d,]+ events in [\d,]+ bytes written; [\d.]+ s",
         lines[1],
     )
     assert lines[2].startswith("aggregate: ") and lines[3].startswith("report: ")
@@ -90,7 +90,10 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
     [
         (["ingest", "--tables", "{tmp}/t", "/no/such"], "/no/such: no such file or directory"),
         (["ingest", "--tables", "{tmp}/t", "{tmp}"], "there is no file in {tmp}"),
-        (["aggregate", "--tables", "{tmp}/t"], "there are no tables in {tmp}/t: `kbus-pipeline ingest` makes them"),
+        (
+            ["aggregate", "--tables", "{tmp}/t"],
+            "there are no tables in {tmp}/t: `kbus-pipeline ingest` makes",
+        ),
         (["report", "--tables", "{tmp}/t", "--scope", "colour=red"], "'colour=red' is none of since=..."),
         (["report", "--tables", "{tmp}/t", "--scope", "since=noon"], "'noon' is no time like"),
     ],
@@ -107,7 +110,10 @@ def test_without_java(tmp_path: Path) -> None:
     command = [*PIPELINE, "ingest", "--tables", str(tmp_path / "tables"), str(tmp_path / "a.pcapng")]
     done = run(*command, JAVA_HOME="", PATH=str(tmp_path))
     assert done.returncode == 1
-    assert "no Java: Spark needs Java 17 or later. On Debian: apt-get install openjdk-17-jre-headless" in done.stderr
+    assert (
+        "no Java: Spark needs Java 17 or later. On Debian: apt-get install openjdk-17-jre-headless"
+        in done.stderr
+    )
     done = run(*command, JAVA_HOME=str(tmp_path))
     assert done.returncode == 1 and f"no Java in JAVA_HOME, {tmp_path}" in done.stderr
     old = tmp_path / "bin" / "java"

@@ -19,7 +19,17 @@ from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.chromium import Chromium
 
-SECTIONS = ("health", "rates", "latency", "silence", "losses", "repliers", "anomalies", "comparison", "devices")
+SECTIONS = (
+    "health",
+    "rates",
+    "latency",
+    "silence",
+    "losses",
+    "repliers",
+    "anomalies",
+    "comparison",
+    "devices",
+)
 
 
 @pytest.fixture(scope="module")

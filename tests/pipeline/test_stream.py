@@ -145,25 +145,19 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
     command = [*FOLLOW, *options, "--tables", str(tables), "--batch", "1000000", str(inbox)]
 
-    def last(where: Path) -> int:
-        return max((int(path.name) for path in where.glob("[0-9]*")), default=-1)
-
     killed_at = set()
     before_files: set[Path] = set()
     for number, (device, raw) in enumerate(raws.items()):
-        before = last(commits)
+        before = _last(commits)
         with (inbox / f"{device}.pcapng.part").open("wb") as file:
             file.write(raw[: len(raw) // 2 + number])
         process = subprocess.Popen(command, start_new_session=True)
         try:
-            # A batch is begun when its offset is there, and done when its commit is.
-            wait("a batch to begin", lambda: last(offsets) > last(commits) and last(offsets) > before)
-            if number % 2:
-                wait("its data", lambda: bool(_data_files(tables) - before_files))
+            _wait_for_batch(tables, before, before_files if number % 2 else None)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        killed_at.add((last(offsets), last(commits)))
+        killed_at.add((_last(offsets), _last(commits)))
         before_files = _data_files(tables)
         with (inbox / f"{device}.pcapng.part").open("ab") as file:
             file.write(raw[len(raw) // 2 + number :])
@@ -175,6 +169,19 @@ def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) ->
     found = rows_of(spark, warehouse)
     assert len(found) == 80_000
     assert found == rows_of(spark, straight)
+
+
+def _last(where: Path) -> int:
+    return max((int(path.name) for path in where.glob("[0-9]*")), default=-1)
+
+
+def _wait_for_batch(tables: Path, before: int, before_files: set[Path] | None) -> None:
+    """Wait for a batch later than ``before`` to begin, and for its data unless ``before_files`` is None."""
+    commits, offsets = tables / "_checkpoint" / "commits", tables / "_checkpoint" / "offsets"
+    # A batch is begun when its offset is there, and done when its commit is.
+    wait("a batch to begin", lambda: _last(offsets) > max(_last(commits), before))
+    if before_files is not None:
+        wait("its data", lambda: bool(_data_files(tables) - before_files))
 
 
 def _data_files(tables: Path) -> set[Path]:

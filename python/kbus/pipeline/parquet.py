@@ -86,12 +86,19 @@ class _Growing:
         self._waiting, self._waiting_rows = [], 0
 
 
-#: Arrow's own schema is left out: Spark would not read its dictionaries.
+#: Numbers that ascend, or nearly: their differences are small.
+_ASCENDING = ("ts", "ts_ns", "mono_ns", "rec_seq", "serial", "reply_serial", "offset")
+#: Few of these are equal.
+_PLAIN = ("data", *_ASCENDING)
 _FORMAT: dict[str, Any] = {
     "compression": "snappy",
+    # Spark would not read its dictionaries.
     "store_schema": False,
     "coerce_timestamps": "us",
-    "use_dictionary": ["device", "boot", "load", "name", "capture"],
+    "use_dictionary": [
+        each.name for each in schemas.MESSAGES if each.name not in _PLAIN and each.type != "boolean"
+    ],
+    "column_encoding": dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
     "write_statistics": ["session", "ts", "mono_ns", "name", "device"],
 }
 

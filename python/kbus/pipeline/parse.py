@@ -62,7 +62,7 @@ class Parsed(NamedTuple):
         return Parsed._make([*(each[keep] for each in self[:-1]), self.bad])
 
 
-def parse(data: memoryview, words: NDArray[np.uint32], run: Run, section: Section) -> Parsed:
+def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section) -> Parsed:
     """Return what the packets of ``run`` say. ``words`` are ``data`` in the byte order of the section."""
     begins, ends = run
     reason = np.full(len(begins), -1, np.int8)
@@ -71,7 +71,9 @@ def parse(data: memoryview, words: NDArray[np.uint32], run: Run, section: Sectio
         reason[wrong & (reason < 0)] = which
 
     interface = words[begins + 2].astype(np.int64)
-    fail(0, ~np.isin(interface, [index for index, each in enumerate(section.interfaces) if each.is_kbus]))
+    # The last place is for those that nothing describes.
+    is_kbus = np.array([*(each.is_kbus for each in section.interfaces), False])
+    fail(0, ~is_kbus[np.minimum(interface, len(is_kbus) - 1)])
     captured = words[begins + 5].astype(np.int64)
     room = (ends - begins) * 4 - pcapng.OVERHEAD - pcapng.PACKET[pcapng.NATIVE].size
     fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LENGTH))
@@ -84,9 +86,9 @@ def parse(data: memoryview, words: NDArray[np.uint32], run: Run, section: Sectio
     fail(2, (version != frame.VERSION) | (length < frame.LENGTH) | (length > captured) | (length % 4 != 0))
     good = np.flatnonzero(reason < 0)
     if len(good):
-        froms = (at[good] + 2) * 4
-        spans = map(slice, froms.tolist(), (at[good] * 4 + captured[good]).tolist())
-        sums = np.fromiter(map(zlib.crc32, map(data.__getitem__, spans)), np.uint32, len(good))
+        begin, end = ((at[good] + 2) * 4).tolist(), (at[good] * 4 + captured[good]).tolist()
+        crc32 = zlib.crc32
+        sums = np.array([crc32(data[a:b]) for a, b in zip(begin, end)], np.uint32)
         reason[good[sums != words[at[good] + 1]]] = 3
     header = at + length.astype(np.int64) // 4
     message_bytes = captured - length
@@ -141,7 +143,7 @@ def _check_messages(
     return wrong, name_at
 
 
-def strings(data: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64], which: int = 0) -> pa.Array:
+def strings(data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], which: int = 0) -> pa.Array:
     """Return the bytes between ``begins`` and ``ends``, which ascend and do not overlap, as a binary array.
 
     All of ``data`` is one Arrow array whose values are in turn one of these and what lies between; Arrow then
@@ -156,13 +158,13 @@ def strings(data: memoryview, begins: NDArray[np.int64], ends: NDArray[np.int64]
     return pieces.take(pa.array(np.arange(which, 2 * count, 2, dtype=np.int32)))
 
 
-def names(data: memoryview, words: NDArray[np.uint32], parsed: Parsed) -> pa.DictionaryArray:
+def names(data: bytes, words: NDArray[np.uint32], parsed: Parsed) -> pa.DictionaryArray:
     """Return the names, still as bytes, each different one stored once."""
     begins = parsed.name_at * 4
     return strings(data, begins, begins + words[parsed.header + 8]).dictionary_encode()
 
 
-def payload(data: memoryview, words: NDArray[np.uint32], parsed: Parsed) -> pa.Array:
+def payload(data: bytes, words: NDArray[np.uint32], parsed: Parsed) -> pa.Array:
     """Return the data of the messages: binary, null where there are none."""
     length = payload_length(words, parsed)
     begins = parsed.name_at * 4 + (words[parsed.header + 8].astype(np.int64) + 3) // 4 * 4

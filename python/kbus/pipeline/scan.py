@@ -28,7 +28,7 @@ class Piece(NamedTuple):
     ``data`` begins at ``offset`` of the file; ``words`` are the same in the byte order of the section.
     """
 
-    data: memoryview
+    data: bytes
     words: NDArray[np.uint32]
     offset: int
     run: Run
@@ -172,7 +172,7 @@ def scan(
                     if not section_now.capture:
                         first = window.data[int(run.begins[0]) * 4 : int(run.ends[0]) * 4]
                         section_now = section_now.with_first_packet(first)
-                    yield Piece(memoryview(window.data), words, window.base, run, section_now)
+                    yield Piece(window.data, words, window.base, run, section_now)
                     window.at = int(run.ends[-1]) * 4
                     continue
                 if not window.have(1):

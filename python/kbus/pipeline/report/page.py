@@ -293,6 +293,6 @@ def _notes() -> str:
         " clocks, seen by the recorder."
         f" Quantiles are within {sketch.ERROR:.0%} of the exact ones. Failed are requests"
         " that got a status or no answer, of those of which the recording tells. An hour is odd"
-        f" if it is more than {answers.ODD:g} deviations from the median of the same hour of at least {answers.EARLIER_DAYS}"
-        " earlier days.</p></footer>"
+        f" if it is more than {answers.ODD:g} deviations from the median of the same hour"
+        f" of at least {answers.EARLIER_DAYS} earlier days.</p></footer>"
     )
