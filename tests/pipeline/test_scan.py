@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from kbus import Announcement, Message, MessageId, OrigFrom, Request
 from kbus.capture import Reader, pcapng
-from kbus.capture.blocks import Damage
+from kbus.capture.blocks import Damage, read_blocks
+from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.pcapng import Block
 from kbus.pipeline import batches, scan
 from kbus.pipeline.sections import Section
 from tests.pipeline.captures import capture, info
@@ -116,6 +118,26 @@ def test_a_capture_inside_a_message() -> None:
     rows, damage = by_scan(raw)
     assert (rows, damage) == by_reader(raw)
     assert len(rows) == len(SAMPLES) + 2
+
+
+def test_a_section_that_another_machine_has_written_anew() -> None:
+    """editcap and mergecap leave packets as they are, in a section of their own byte order."""
+    raw = capture(SAMPLES, order=pcapng.BIG)
+    blocks = [found for found in read_blocks(MaybeGzip(io.BytesIO(raw))) if isinstance(found, Block)]
+    anew = pcapng.section_header(pcapng.LITTLE, "{}") + pcapng.interface_description(pcapng.LITTLE, "kbus7")
+    for each in blocks:
+        if each.kind == pcapng.ENHANCED_PACKET:
+            _, time, packet = pcapng.packet_of(each)
+            head = pcapng.PACKET[pcapng.LITTLE].pack(
+                0, time >> 32, time & 0xFFFFFFFF, len(packet), len(packet)
+            )
+            anew += pcapng.block(pcapng.LITTLE, pcapng.ENHANCED_PACKET, head + packet)
+    own = capture([Announcement("$.Own")])
+    anew += own[own.index(b"\6\0\0\0") :]
+    rows, damage = by_scan(anew)
+    found, missing = by_reader(anew)
+    assert (sorted(rows, key=str), damage) == (sorted(found, key=str), missing)
+    assert len(rows) == len(SAMPLES) + 1 and not damage
 
 
 WHOLE = capture(SAMPLES * 3) + capture(SAMPLES, info("valve"), pcapng.BIG)

@@ -17,6 +17,7 @@ from kbus.capture.blocks import Damage
 from . import parse, schemas
 from .scan import Counts, End, Found, Piece
 from .sections import Section
+from .walk import Run
 
 _FLAGS = (
     ("want_a_reply", abi.BIT_WANT_A_REPLY),
@@ -56,17 +57,22 @@ def messages(found: Iterator[Found]) -> Iterator[Union[Messages, Damage, Counts,
 
 
 def _of_piece(piece: Piece) -> Iterator[Union[Messages, Damage]]:
-    parsed = parse.parse(piece.data, piece.words, piece.run, piece.section)
+    for order, run in parse.by_order(piece.words, piece.run, piece.section):
+        yield from _of_run(piece, run, order)
+
+
+def _of_run(piece: Piece, run: Run, order: str) -> Iterator[Union[Messages, Damage]]:
+    parsed = parse.parse(piece.data, piece.words, run, piece.section, order)
     bad = parsed.bad
     names: Optional[pa.DictionaryArray] = None
     if len(parsed.begins):
-        names = parse.names(piece.data, piece.words, parsed)
+        names = parse.names(piece.data, parsed)
         valid = np.array(parse.valid_names(names.dictionary), bool)
         if not valid.all():
             good = valid[names.indices.to_numpy()]
             bad = bad + [(int(parsed.begins[i]), int(parsed.ends[i]), 4) for i in np.flatnonzero(~good)]
             parsed = parsed.only(good)
-            names = parse.names(piece.data, piece.words, parsed) if len(parsed.begins) else None
+            names = parse.names(piece.data, parsed) if len(parsed.begins) else None
     for begin, end, reason in sorted(bad):
         yield Damage(piece.offset + begin * 4, (end - begin) * 4, parse.REASONS[reason])
     if names is not None:
@@ -74,7 +80,7 @@ def _of_piece(piece: Piece) -> Iterator[Union[Messages, Damage]]:
 
 
 def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> dict[str, pa.Array]:
-    section, words, header = piece.section, piece.words, parsed.header
+    section, words, header = piece.section, parsed.words, parsed.header
     count = len(header)
     flags = words[header + 7]
     interfaces = section.interfaces
@@ -100,9 +106,9 @@ def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> d
         **{name: (flags & bit) != 0 for name, bit in _FLAGS},
         "user_flags": ((flags & abi.BITS_USER) >> _USER_SHIFT).astype(np.int32),
         **_extension(words, header, (flags & abi.BIT_EXTENDED) != 0),
-        "big_endian": np.full(count, section.order == pcapng.BIG),
+        "big_endian": np.full(count, parsed.order == pcapng.BIG),
         "name": pa.DictionaryArray.from_arrays(names.indices, names.dictionary.cast(pa.string())),
-        "data": parse.payload(piece.data, words, parsed),
+        "data": parse.payload(piece.data, parsed),
         "capture": _same(section.capture, count),
         "offset": parsed.begins * 4 + (piece.offset - section.begin),
         "length": (parsed.ends - parsed.begins) * 4,

@@ -60,9 +60,8 @@ class Section(NamedTuple):
 
 def section(block: Block, info: dict[str, Any]) -> Section:
     """Return the section that begins with ``block``, whose recorder says ``info``."""
-    device, boot, load, recorder = (
-        str(info.get(key, "")) for key in ("device", "boot_id", "load_id", "recorder")
-    )
+    keys = ("device", "boot_id", "load_id", "recorder")
+    device, boot, load, recorder = ("" if info.get(key) is None else str(info[key]) for key in keys)
     return Section(
         block.order, block.offset, block.raw, device, boot, load, recorder, "$.*" in _names(info), (), ""
     )
