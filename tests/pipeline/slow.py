@@ -45,6 +45,7 @@ class Asked:
     session: Session
     name: str
     time_ns: int
+    mono_ns: int
     outcome: str
     replier: int | None = None
     latency_ns: int | None = None
@@ -99,13 +100,15 @@ def _conversations(heard: list[Heard]) -> list[Asked]:
             while asked and each.mono_ns - asked[0].mono_ns > WITHIN:
                 found.append(_open(asked.pop(0), heard))
             if not asked:
-                found.append(Asked(each.session, message.name, each.time_ns, "orphan"))
+                found.append(Asked(each.session, message.name, each.time_ns, each.mono_ns, "orphan"))
                 continue
             request = asked.pop(0)
             outcome = "status" if message.is_synthetic() else "reply"
             latency = each.mono_ns - request.mono_ns
             name = request.message.name
-            found.append(Asked(each.session, name, request.time_ns, outcome, message.from_, latency))
+            found.append(
+                Asked(each.session, name, request.time_ns, request.mono_ns, outcome, message.from_, latency)
+            )
         elif message.is_request():
             assert message.id
             waiting[message.id.network_id, message.id.serial_num, message.from_].append(each)
@@ -119,7 +122,7 @@ def _open(request: Heard, heard: list[Heard]) -> Asked:
         for before, after in zip(heard, heard[1:])
     )
     outcome = "incomplete" if incomplete else "unanswered"
-    return Asked(request.session, request.message.name, request.time_ns, outcome)
+    return Asked(request.session, request.message.name, request.time_ns, request.mono_ns, outcome)
 
 
 def quantile(values: Iterable[int], q: float) -> int:

@@ -136,14 +136,27 @@ def test_crashes_of_repliers(made: Made) -> None:
 def test_slow_listeners(made: Made) -> None:
     expected = {}
     for session, heard in made.slow.heard.items():
-        lost = [
-            after.lost - before.lost for before, after in zip(heard, heard[1:]) if after.lost > before.lost
-        ]
+        counts = [each.lost for each in heard]
+        lost = [after - before for before, after in zip(counts, counts[1:]) if after > before]
         if lost:
-            expected[session[0], session[1], 0] = (len(lost), sum(lost))
+            expected[session] = (len(lost), sum(lost))
     rows = answers.slow_listeners(made.tables).collect()
-    found = {(row.device, made.boots[row.session], row.ksock): (row.episodes, row.messages) for row in rows}
+    found = {(row.device, made.boots[row.session]): (row.episodes, row.messages) for row in rows}
     assert found == expected and found
+
+
+def test_how_many_requests_waited_for_a_replier(made: Made) -> None:
+    spans: dict[tuple[str, str, int | None], list[tuple[int, int]]] = defaultdict(list)
+    for each in made.slow.conversations():
+        if each.latency_ns is not None:
+            spans[(*each.session, each.replier)].append((each.mono_ns, each.mono_ns + each.latency_ns))
+    expected = {
+        key: max(sum(begin <= asked <= end for begin, end in waits) for asked, _ in waits)
+        for key, waits in spans.items()
+    }
+    rows = answers.backlogs(made.tables).collect()
+    found = {(row.device, made.boots[row.session], row.replier): row.waiting for row in rows}
+    assert found == expected and max(found.values()) > 1
 
 
 def test_full_queues(made: Made) -> None:

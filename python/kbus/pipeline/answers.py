@@ -147,18 +147,28 @@ def crashes(tables: Tables) -> DataFrame:
 
 
 def slow_listeners(tables: Tables) -> DataFrame:
-    """Return, for each session and KSock: ``episodes`` in which its queue was full, and ``messages`` that it
-    lost.
+    """Return, for each session: ``episodes`` of a full queue of the recorder, and ``messages`` it lost.
 
-    Other listeners' losses are in a recording only if the recorder was sent them; its own (``ksock`` 0)
-    always.
+    Of what other listeners lose KBUS tells only them, so no recording has it.
     """
     return (
         tables["events"]
-        .where(F.col("kind").isin("messages_lost", LOST))
-        .groupBy("session", *_BUS, "ksock")
+        .where(F.col("kind") == LOST)
+        .groupBy("session", *_BUS)
         .agg(F.count("*").alias("episodes"), F.sum("count").alias("messages"))
     )
+
+
+def backlogs(tables: Tables) -> DataFrame:
+    """Return, for each session and replier: ``waiting``, the most requests that waited for it at a time."""
+    answered = tables["conversations"].where(F.col("latency_ns").isNotNull())
+    keys = ("session", *_BUS, "replier")
+    end = F.col("mono_ns") + F.col("latency_ns")
+    begun = answered.select(*keys, F.col("mono_ns").alias("time"), F.lit(1).alias("step"))
+    ended = answered.select(*keys, end.alias("time"), F.lit(-1).alias("step"))
+    order = Window.partitionBy("session", "replier").orderBy("time", F.desc("step"))
+    depth = F.sum("step").over(order.rowsBetween(Window.unboundedPreceding, 0))
+    return begun.union(ended).withColumn("depth", depth).groupBy(*keys).agg(F.max("depth").alias("waiting"))
 
 
 def full_queues(tables: Tables) -> DataFrame:

@@ -44,8 +44,8 @@ class Parsed(NamedTuple):
     """The good packets of a run, column by column, all of the same length.
 
     ``words`` are those of the piece in their byte order, ``order``; ``header`` and ``name_at`` say in which
-    word header and name of each message begin. ``bad`` are the packets that are not good: where they begin and
-    end, in words, and which of REASONS.
+    word header and name of each message begin. ``bad`` are the packets that are not good: where they begin
+    and end, in words, and which of REASONS.
     """
 
     begins: NDArray[np.int64]

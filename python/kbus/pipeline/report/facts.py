@@ -39,6 +39,7 @@ class Facts:
     repliers: list[Row]
     crashes: list[Row]
     listeners: list[Row]
+    backlogs: list[Row]
     full_queues: list[Row]
     losses: Row
     odd: list[Row]
@@ -125,7 +126,8 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
         ),
         repliers=top("repliers", answers.repliers(tables), "bound", "device", "name"),
         crashes=top("crashes", answers.crashes(tables), down("requests"), "device", "ksock"),
-        listeners=top("listeners", answers.slow_listeners(tables), down("messages"), "device", "ksock"),
+        backlogs=top("backlogs", answers.backlogs(tables), down("waiting"), "device", "replier"),
+        listeners=top("listeners", answers.slow_listeners(tables), down("messages"), "device"),
         full_queues=top("full_queues", answers.full_queues(tables), down("unseen"), "device", "period"),
         losses=one(
             tables["events"].agg(
@@ -150,7 +152,7 @@ def _devices(tables: Tables) -> DataFrame:
     )
     lost = (
         tables["events"]
-        .where(F.col("kind").isin("recorder_lost", "messages_lost"))
+        .where(F.col("kind") == "recorder_lost")
         .groupBy(*by)
         .agg(F.sum("count").alias("lost"))
     )

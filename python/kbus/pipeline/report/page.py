@@ -176,7 +176,6 @@ def _losses(facts: Facts) -> str:
     listeners: list[Field] = [
         ("device", _text("device")),
         ("bus", _text("bus")),
-        ("KSock", lambda row: escape(str(row["ksock"] or "the recorder"))),
         ("times full", _number("episodes")),
         ("messages lost", _number("messages")),
     ]
@@ -186,9 +185,18 @@ def _losses(facts: Facts) -> str:
         ("minute", _moment("period")),
         ("serial numbers unseen", _number("unseen")),
     ]
+    backlogs: list[Field] = [
+        ("device", _text("device")),
+        ("bus", _text("bus")),
+        ("replier", _text("replier")),
+        ("requests waiting at a time", _number("waiting")),
+    ]
     parts = []
     if facts.listeners:
-        parts += ["<h3>Slow listeners</h3>", _table(facts.listeners, listeners, facts.totals["listeners"])]
+        table = _table(facts.listeners, listeners, facts.totals["listeners"])
+        parts += ["<h3>Recorders too slow</h3>", table]
+    if facts.backlogs:
+        parts += ["<h3>Longest queues</h3>", _table(facts.backlogs, backlogs, facts.totals["backlogs"])]
     if facts.full_queues:
         parts += ["<h3>Refused or unseen</h3>", _table(facts.full_queues, full, facts.totals["full_queues"])]
     return _section("losses", "Losses", verdicts.losses(facts).text, *parts)

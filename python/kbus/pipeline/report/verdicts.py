@@ -89,16 +89,13 @@ def losses(facts: Facts) -> Verdict:
     """What was lost?"""
     lost, gaps = facts.losses["recorder_lost"], facts.losses["recording_gaps"]
     full = facts.totals["full_queues"]
-    if not lost and not gaps and not full and not facts.listeners:
+    if not lost and not gaps and not full:
         return Verdict(GOOD, "No queue was full, and the recordings have no holes.")
     parts = []
     if lost:
         parts.append(f"recorders missed {words.count(lost, 'message', 'messages')}")
     if gaps:
         parts.append(f"there are {words.count(gaps, 'hole', 'holes')} between recordings")
-    others = sum(row["messages"] for row in facts.listeners if row["ksock"])
-    if others:
-        parts.append(f"slow listeners lost {words.count(others, 'message', 'messages')}")
     if full:
         parts.append(f"in {words.count(full, 'minute', 'minutes')} messages were refused or went unseen")
     text = ", ".join(parts)
