@@ -27,7 +27,8 @@ PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev l
 	python3 python3-venv qemu-system-x86 tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
 # For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
-PIPELINE_PACKAGES := chromium openjdk-17-jre-headless poppler-utils
+JAVA := openjdk-17-jre-headless
+PIPELINE_PACKAGES := $(JAVA) chromium poppler-utils
 # What KBUS is compared with.
 BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server
 
@@ -52,6 +53,7 @@ vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --modul
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
 bench_results := build/bench
+demo := build/demo
 # Where a processor has erms the kernel copies byte by byte, which is fast on real ones, and slow where QEMU emulates it.
 bench_vm = $(vm) --processor max,-erms --timeout 1200
 # Seconds for the tests in the virtual machine.
@@ -100,8 +102,14 @@ vm: module
 	$(vm) $${CMD:+-c "$$CMD"}
 
 demo: module
-	@$(venv)
-	$(vm) --timeout 300 -c 'exec python3 -m tests.demo.demo'
+	@tests/setup/packages.sh $(JAVA)
+	$(venv)
+	rm -rf $(demo)
+	mkdir -p $(demo)
+	$(vm) --results $(demo) --timeout 300 -c 'exec python3 -m tests.demo.demo'
+	printf '\nWhat was recorded goes through the data pipeline\n'
+	PYTHONPATH=python "$$python" -m kbus.pipeline run --quiet --master 'local[2]' --tables $(demo)/tables \
+		--output $(demo)/report.html $(demo)/*.pcapng
 
 # Everything is run, whatever has failed before.
 test: module
@@ -112,9 +120,13 @@ test: module
 	status=0
 	echo 'Tests on this machine'
 	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --numprocesses 2 --junitxml $(results)/host.xml \
-		tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug) || status=1
+		tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug tests/pipeline) || status=1
+	echo 'Tests of the data pipeline'
+	# A module's tables are made once, by the process that has all its tests.
+	PYTHONPATH=python "$$python" -m pytest --numprocesses 2 --dist loadfile --junitxml $(results)/pipeline.xml \
+		tests/pipeline || status=1
 	$(MAKE) -s test-vm KERNEL='$(KERNEL)' MODULE_ARGS='$(MODULE_ARGS)' || status=1
-	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
+	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/pipeline.xml $(results)/vm.xml
 	exit $$status
 
 test-vm: module

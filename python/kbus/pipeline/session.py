@@ -23,6 +23,7 @@ _OLDEST_JAVA = 17
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "true",
@@ -63,7 +64,6 @@ def start(
         spark = builder.getOrCreate()
     except Exception as error:
         raise NoSpark(f"Spark does not start: {str(error).splitlines()[0]}") from error
-    spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     return spark
 
