@@ -26,6 +26,9 @@ watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INS
 PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
 	python3 python3-venv qemu-system-x86 tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
+# For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
+JAVA := openjdk-17-jre-headless
+PIPELINE_PACKAGES := $(JAVA) chromium poppler-utils
 # What KBUS is compared with.
 BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server
 
@@ -39,6 +42,8 @@ TESTS := $(VM_TESTS)
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # How many series of operations the model and the module do side by side.
 EXAMPLES := 100
+# How many messages make bench-pipeline takes, one after the other.
+MESSAGES := 2000000 8000000 32000000
 
 venv = venv=$$(tests/setup/venv.sh $(PYTHON)); python=$$venv/bin/python
 kernels = $(PYTHON) -m tests.vm.kernels
@@ -48,12 +53,13 @@ vm = "$$python" -m tests.vm --kernel '$(KERNEL)' --module kernel/kbus.ko --modul
 pip = PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip --quiet
 results := build/test
 bench_results := build/bench
+demo := build/demo
 # Where a processor has erms the kernel copies byte by byte, which is fast on real ones, and slow where QEMU emulates it.
 bench_vm = $(vm) --processor max,-erms --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget matrix lint docs \
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget bench-pipeline matrix lint docs \
 	vm install uninstall clean packages
 
 help:
@@ -67,6 +73,7 @@ help:
 	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
 	make bench      measure KBUS beside sockets, pipes and brokers, and write docs/bench
 	make bench-budget   let messages take as many instructions as they do now
+	make bench-pipeline  measure the data pipeline with MESSAGES='2000000 8000000 32000000', and write docs/pipeline
 	make vm         a shell in the virtual machine, the module loaded
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
@@ -95,20 +102,31 @@ vm: module
 	$(vm) $${CMD:+-c "$$CMD"}
 
 demo: module
-	@$(venv)
-	$(vm) --timeout 300 -c 'exec python3 -m tests.demo.demo'
+	@tests/setup/packages.sh $(JAVA)
+	$(venv)
+	rm -rf $(demo)
+	mkdir -p $(demo)
+	$(vm) --results $(demo) --timeout 300 -c 'exec python3 -m tests.demo.demo'
+	printf '\nWhat was recorded goes through the data pipeline\n'
+	PYTHONPATH=python "$$python" -m kbus.pipeline run --quiet --master 'local[2]' --tables $(demo)/tables \
+		--output $(demo)/report.html $(demo)/*.pcapng
 
 # Everything is run, whatever has failed before.
 test: module
-	@$(venv)
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
 	rm -rf $(results)
 	mkdir -p $(results)
 	status=0
 	echo 'Tests on this machine'
 	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --numprocesses 2 --junitxml $(results)/host.xml \
-		tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug) || status=1
+		tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug tests/pipeline) || status=1
+	echo 'Tests of the data pipeline'
+	# A module's tables are made once, by the process that has all its tests.
+	PYTHONPATH=python "$$python" -m pytest --numprocesses 2 --dist loadfile --junitxml $(results)/pipeline.xml \
+		tests/pipeline || status=1
 	$(MAKE) -s test-vm KERNEL='$(KERNEL)' MODULE_ARGS='$(MODULE_ARGS)' || status=1
-	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
+	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/pipeline.xml $(results)/vm.xml
 	exit $$status
 
 test-vm: module
@@ -154,6 +172,13 @@ bench-budget: module
 	@$(venv)
 	$(MAKE) -s -C tests/bench/c
 	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --update
+
+bench-pipeline:
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
+	mkdir -p build/bench
+	PYTHONPATH=python "$$python" -m tests.pipeline.bench.run build/bench/pipeline.json $(MESSAGES)
+	"$$python" -m tests.pipeline.bench.report build/bench/pipeline.json
 
 # Half of the time for programs of each size. What is left of a failure is in build/fuzz/64 and 32.
 fuzz: KERNEL := $(or $(KERNEL),debug)

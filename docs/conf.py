@@ -15,7 +15,7 @@ author = "The KBUS founders"
 copyright = author
 release = version = VERSION
 
-extensions = ["sphinx.ext.autodoc", "generated"]
+extensions = ["sphinx.ext.autodoc", "generated", "pipeline_docs"]
 exclude_patterns = ["examples"]
 highlight_language = "c"
 html_theme = "alabaster"

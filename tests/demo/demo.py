@@ -158,6 +158,7 @@ def all_of_it_was_recorded(stage: Stage) -> str:
     check(readings == heard, f"{readings} readings were recorded, and {heard} heard")
     requests = 2 * (len(stage.heard) + 1) + 1
     check(len(names) == readings + requests + 6, f"{len(names)} messages is not what there was")
+    stage.recording.keep()
     return f"{len(names)} messages of programs, none lost, and what KBUS itself said"
 
 

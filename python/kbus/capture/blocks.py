@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Protocol, Union
 
 from . import frame
 from .gunzip import MaybeGzip
@@ -51,6 +51,22 @@ class Damage(NamedTuple):
     offset: int
     length: int
     reason: str
+
+
+class Source(Protocol):
+    """Bytes of a file: ``at`` is where in ``data`` the next of them is, ``offset`` where in the file."""
+
+    data: bytes
+    at: int
+
+    @property
+    def offset(self) -> int: ...
+
+    def have(self, count: int) -> bool:
+        """Return whether there are ``count`` more bytes, having read as many."""
+
+    def left(self) -> int:
+        """Return how many bytes there are in ``data`` from ``at`` on."""
 
 
 class _Input:
@@ -102,7 +118,7 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
     source = _Input(file)
     order: Optional[str] = None
     while source.have(1):
-        found = _block_here(source, order)
+        found = block_at(source, order)
         if isinstance(found, Block):
             if found.kind == SECTION_HEADER:
                 order = found.order
@@ -122,7 +138,7 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
         yield Damage(source.offset, 0, source.error)
 
 
-def _block_here(source: _Input, order: Optional[str]) -> Union[Block, tuple[str, bool]]:
+def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bool]]:
     """Return the block, or why there is none and whether that is because the file ends."""
     if not source.have(8):
         return "the file ends inside a block", True
@@ -148,7 +164,7 @@ def _block_here(source: _Input, order: Optional[str]) -> Union[Block, tuple[str,
     return Block(kind, order, source.offset, raw)
 
 
-def _is_sane(source: _Input, order: str, kind: int, length: int) -> bool:
+def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
     """Return whether a block that is not whole looks like one, and not like a wrong length."""
     if kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ENHANCED_PACKET):
         return False
@@ -170,14 +186,15 @@ def _skip_to_block(source: _Input, order: Optional[str]) -> None:
             source.skip(source.left() & ~3)
             continue
         source.skip(place)
-        found = _block_here(source, order)
-        if isinstance(found, Block) and (found.kind == SECTION_HEADER or _has_frame(found)):
+        found = block_at(source, order)
+        if isinstance(found, Block) and (found.kind == SECTION_HEADER or has_frame(found)):
             return
         source.skip(min(4, source.left()))
     source.skip(source.left())
 
 
-def _has_frame(block: Block) -> bool:
+def has_frame(block: Block) -> bool:
+    """Return whether a packet is one of a recorder, and whole."""
     try:
         packet = packet_of(block)[2]
         frame.decode(packet, frame.order_of(packet))

@@ -47,7 +47,7 @@ class Section:
 
 
 #: What a recorder makes of an interface, but for its name
-_RECORDED = Interface("", None, pcapng.LINKTYPE_KBUS, 1_000_000_000)
+RECORDED = Interface("", None, pcapng.LINKTYPE_KBUS, 1_000_000_000)
 
 
 class Facts(NamedTuple):
@@ -157,12 +157,12 @@ class Reader:
     def _take(self, block: Block) -> Optional[Record]:
         if block.kind == pcapng.SECTION_HEADER:
             self.sections.append(Section(block.order, block.offset, {}))
-            self.sections[-1].info.update(_info(block))
+            self.sections[-1].info.update(info_of(block))
         elif block.kind == pcapng.INTERFACE_DESCRIPTION:
             interfaces = self.sections[-1].interfaces
             # If it is damaged, the messages need not be lost with it.
-            interfaces.append(_RECORDED)
-            interfaces[-1] = _interface(block)
+            interfaces.append(RECORDED)
+            interfaces[-1] = interface_from(block)
         elif block.kind == pcapng.INTERFACE_STATISTICS:
             self.statistics.append(_statistics(block, self.sections[-1]))
         elif block.kind == pcapng.ENHANCED_PACKET:
@@ -170,7 +170,8 @@ class Reader:
         return None
 
 
-def _info(block: Block) -> dict[str, Any]:
+def info_of(block: Block) -> dict[str, Any]:
+    """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
     for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
         # Other tools put comments of their own there.
         if code == pcapng.OPT_COMMENT:
@@ -181,7 +182,8 @@ def _info(block: Block) -> dict[str, Any]:
     return {}
 
 
-def _interface(block: Block) -> Interface:
+def interface_from(block: Block) -> Interface:
+    """Return the interface that a block describes. Raises ValueError if that is damaged."""
     linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
     name, ticks = "", 1_000_000
     for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""The steps after ``ingest``: tables that are made of others, as far as these have changed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import schemas
+from .aggregates import AGGREGATES, Aggregate
+from .conversations import WITHIN, conversations
+from .events import events
+from .holes import holes
+from .stale import changed, stale_conversations
+from .warehouse import Entry, Part, Partition, Warehouse
+
+_PLACE = [each.name for each in schemas.PARTITIONS]
+_SESSION = [each.name for each in schemas.SESSION]
+
+
+@dataclass
+class Derived:
+    """What a step did: partitions made, rows and bytes read, and written by table."""
+
+    partitions: int = 0
+    read_rows: int = 0
+    read_bytes: int = 0
+    written_rows: dict[str, int] = field(default_factory=dict)
+    written_bytes: int = 0
+
+    def has_read(self, parts: Iterable[Part]) -> None:
+        """Count files that were read."""
+        for part in parts:
+            self.read_rows += part.rows
+            self.read_bytes += part.bytes
+
+    def has_written(self, parts: Iterable[Part]) -> None:
+        """Count files that were written."""
+        for part in parts:
+            self.written_rows[part.table] = self.written_rows.get(part.table, 0) + part.rows
+            self.written_bytes += part.bytes
+
+
+def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = WITHIN) -> Derived:
+    """Bring ``conversations`` and ``events`` up to date. ``within`` is the time bound of an answer, in
+    seconds.
+
+    With another time bound than before, all of them are made again. Raises WarehouseError.
+    """
+    snapshot = warehouse.snapshot()
+    note = snapshot.notes.get("conversations", {})
+    since = note.get("upto", -1) if note.get("within") == within else -1
+    new = [part for entry in warehouse.entries(since) for part in entry.add if part.table == "stretches"]
+    done = Derived()
+    if not new:
+        return done
+    stretches = warehouse.read_parts(spark, "stretches", snapshot.of("stretches"))
+    stale = stale_conversations(
+        stretches, warehouse.read_parts(spark, "stretches", new), within, snapshot.buckets
+    )
+    read = snapshot.of("messages", stale.read)
+    messages = warehouse.read_parts(spark, "messages", read)
+    all_holes = holes(stretches).cache()
+    try:
+        entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
+        for table, rows in (
+            ("conversations", conversations(messages, all_holes, within)),
+            ("events", events(messages, all_holes, snapshot.buckets)),
+        ):
+            entry.add += _write(spark, warehouse, table, _only(spark, rows, stale.make))
+            entry.remove += [part.path for part in snapshot.of(table, stale.make)]
+    finally:
+        all_holes.unpersist()
+    warehouse.commit(entry, snapshot)
+    done.partitions = len(stale.make)
+    done.has_read(read)
+    done.has_written(entry.add)
+    return done
+
+
+def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
+    """Bring the aggregates up to date. Raises WarehouseError."""
+    snapshot = warehouse.snapshot()
+    since = snapshot.notes.get("aggregate", {}).get("upto", -1)
+    entries = warehouse.entries(since)
+    entry = Entry("aggregate", note={"upto": snapshot.version})
+    done = Derived()
+    all_stale: set[Partition] = set()
+    sessions = warehouse.read_parts(spark, "stretches", snapshot.of("stretches")).select(*_SESSION).distinct()
+    for aggregate in AGGREGATES:
+        stale = changed(entries, aggregate.source)
+        if not stale:
+            continue
+        all_stale |= stale
+        read = snapshot.of(aggregate.source, stale)
+        done.has_read(read)
+        entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
+        for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
+            entry.remove += [part.path for part in snapshot.of(table, stale)]
+    if all_stale:
+        warehouse.commit(entry, snapshot)
+    done.partitions = len(all_stale)
+    done.has_written(entry.add)
+    return done
+
+
+def _aggregate(
+    spark: SparkSession, warehouse: Warehouse, aggregate: Aggregate, read: list[Part], sessions: DataFrame
+) -> list[Part]:
+    rows = warehouse.read_parts(spark, aggregate.source, read)
+    table = f"{aggregate.name}_minute"
+    minutes = _write(spark, warehouse, table, _named(aggregate.minutes(rows), sessions, table))
+    table = f"{aggregate.name}_hour"
+    added = aggregate.hours(warehouse.read_parts(spark, f"{aggregate.name}_minute", minutes))
+    return minutes + _write(spark, warehouse, table, _named(added, sessions, table))
+
+
+def _named(rows: DataFrame, sessions: DataFrame, table: str) -> DataFrame:
+    """Return the rows with what their session says, in the order of the table's columns."""
+    names = [each.name for each in schemas.TABLES[table]]
+    return rows.join(F.broadcast(sessions), "session").select(*names, *_PLACE)
+
+
+def _only(spark: SparkSession, rows: DataFrame, partitions: Iterable[Partition]) -> DataFrame:
+    wanted = spark.createDataFrame([tuple(each) for each in sorted(partitions)], "date string, bucket int")
+    return rows.join(F.broadcast(wanted.withColumn("date", F.to_date("date"))), _PLACE, "left_semi")
+
+
+def _write(spark: SparkSession, warehouse: Warehouse, table: str, rows: DataFrame) -> list[Part]:
+    """Write rows to new files of a table. They belong to it when an entry of the log says so."""
+    staging = warehouse.root / "_staging" / secrets.token_hex(12)
+    spark.sparkContext.setJobDescription(f"writing {table}")
+    try:
+        rows.hint("rebalance", *_PLACE).write.partitionBy(*_PLACE).parquet(str(staging))
+        parts = []
+        for path in sorted(staging.rglob("*.parquet")):
+            date, bucket = path.relative_to(staging).parts[:2]
+            partition = Partition(date.partition("=")[2], int(bucket.partition("=")[2]))
+            target = warehouse.directory(table, partition) / f"{secrets.token_hex(12)}.parquet"
+            path.rename(target)
+            count = pq.read_metadata(target).num_rows
+            parts.append(
+                Part(table, str(target.relative_to(warehouse.root)), count, target.stat().st_size, partition)
+            )
+        return parts
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""What a task of ``ingest`` does: first find out what files are, then write their messages to Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kbus.capture.blocks import Damage
+
+from .batches import Messages, messages
+from .parquet import Parts
+from .paths import GZIP, Upload, existing
+from .scan import Counts, End, Range, outline, scan
+from .stretches import Stretches
+from .warehouse import Part, Partition, Warehouse
+
+_READ = 1 << 20
+_DAY_NS = 86_400 * 1_000_000_000
+#: Parts of sections, as (first byte, byte after the last), by ``capture``
+Covered = dict[str, list[tuple[int, int]]]
+
+
+@dataclass
+class Inspected:
+    """What a file is: its digest, the ``capture`` of its sections, and ranges that can be read apart.
+
+    ``damage`` is what is known to be no use before it is read, ``error`` why it can't be read.
+    """
+
+    upload: Upload
+    sha256: str = ""
+    captures: list[str] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+    error: Optional[str] = None
+
+
+def inspect(uploads: list[Upload], split: int) -> list[Inspected]:
+    """Return what these files are."""
+    return [_inspect(each, split) for each in uploads]
+
+
+def _inspect(upload: Upload, split: int) -> Inspected:
+    try:
+        with Path(upload.path).open("rb") as file:
+            digest = hashlib.sha256()
+            while data := file.read(_READ):
+                digest.update(data)
+            file.seek(0)
+            captures, ranges = outline(file, None if upload.path.endswith(GZIP) else split)
+    except OSError as error:
+        return Inspected(upload, error=error.strerror or str(error))
+    return Inspected(upload, digest.hexdigest(), captures, ranges)
+
+
+@dataclass
+class Health:
+    """What was found in a file, or a part of it, beside its messages."""
+
+    path: str
+    device: str = ""
+    recorder: str = ""
+    sections: int = 0
+    messages: int = 0
+    known: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    counts: list[Counts] = field(default_factory=list)
+    first_ns: int = 1 << 63
+    last_ns: int = -1
+
+
+@dataclass
+class Loaded:
+    """What a task has written, and what it has to say of the files that it read."""
+
+    parts: list[Part]
+    health: list[Health]
+    stretches: list[dict[str, Any]]
+
+
+def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covered) -> Loaded:
+    """Write the messages of these parts of files to ``messages``, but those that are ``covered``."""
+    warehouse = Warehouse(root)
+    parts = Parts(warehouse, "messages")
+    stretches = Stretches()
+    healths = []
+    for path, part in todo:
+        health = Health(path)
+        with Path(existing(path)).open("rb") as file:
+            file.seek(part.begin)
+            for found in messages(scan(file, part.begin, part.end, part.section)):
+                if isinstance(found, Messages):
+                    _take(found, health, stretches, parts, covered, buckets)
+                elif isinstance(found, Damage):
+                    health.damage.append(found)
+                elif isinstance(found, Counts):
+                    health.counts.append(found)
+                elif isinstance(found, End) and found.section:
+                    health.device = health.device or found.section.device
+                    health.recorder = health.recorder or found.section.recorder
+                    health.sections += 1
+        stretches.finish()
+        healths.append(health)
+    return Loaded(parts.close(), healths, stretches.rows)
+
+
+def _take(
+    found: Messages, health: Health, stretches: Stretches, parts: Parts, covered: Covered, buckets: int
+) -> None:
+    if not health.device:
+        health.device, health.recorder = found.section.device, found.section.recorder
+    keep = _not_covered(found, covered.get(found.section.capture, []))
+    count = len(found) if keep is None else int(keep.sum())
+    health.known += len(found) - count
+    if not count:
+        return
+    health.messages += count
+    times = found.parsed.ts_ns
+    kept = times if keep is None else times[keep]
+    health.first_ns = min(health.first_ns, int(kept.min()))
+    health.last_ns = max(health.last_ns, int(kept.max()))
+    stretches.add(found, keep)
+    bucket = bucket_of(found.section.device, buckets)
+    for day, columns in by_day(found, keep):
+        parts.add(Partition(day.isoformat(), bucket), columns)
+
+
+def bucket_of(device: str, buckets: int) -> int:
+    """Return the bucket of a device."""
+    return zlib.crc32(device.encode()) % buckets
+
+
+def _not_covered(found: Messages, covered: list[tuple[int, int]]) -> Optional[NDArray[np.bool_]]:
+    """Return which messages are in none of the parts of their section; None if that is all of them."""
+    if not covered:
+        return None
+    offsets = found.parsed.begins * 4 + (found.offset - found.section.begin)
+    begins, ends = np.array(sorted(covered), np.int64).T
+    before = np.searchsorted(begins, offsets, "right") - 1
+    return np.asarray((before < 0) | (offsets >= ends[before]), bool)
+
+
+def by_day(found: Messages, keep: Optional[NDArray[np.bool_]]) -> Iterator[tuple[date, dict[str, pa.Array]]]:
+    """Yield the columns of the messages to keep, a UTC day at a time."""
+    days = found.parsed.ts_ns // _DAY_NS
+    for day in np.unique(days if keep is None else days[keep]).tolist():
+        rows = (days == day) if keep is None else (days == day) & keep
+        columns = found.columns
+        if not rows.all():
+            mask = pa.array(rows)
+            columns = {name: column.filter(mask) for name, column in columns.items()}
+        yield date(1970, 1, 1) + timedelta(days=day), columns

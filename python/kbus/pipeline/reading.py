@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Reading parts of captures as rows of the data source, as its options ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from kbus.capture.blocks import Damage
+
+from . import schemas
+from .batches import Messages, messages, source_batch
+from .scan import Found, Piece, Range, scan
+from .sections import Section
+from .selection import Selection, filtered
+
+SPLIT = 128 << 20
+SETTLE = 60
+_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+
+class CorruptCapture(ValueError):
+    """A capture is damaged, and the mode is FAILFAST."""
+
+
+@dataclass(frozen=True)
+class Task(InputPartition):
+    """What one task reads: parts of files, one after the other."""
+
+    parts: tuple[tuple[str, Range], ...]
+
+
+class Settings:
+    """The options, checked. Raises ValueError for one that is wrong."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.path = options.get("path", "")
+        if not self.path:
+            raise ValueError('no path: spark.read.format("kbus").load("DIRECTORY")')
+        self.mode = options.get("mode", _MODES[0]).upper()
+        if self.mode not in _MODES:
+            raise ValueError(f"option mode is {self.mode!r}, and not one of {', '.join(_MODES)}")
+        self.split = _number(options, "split", SPLIT)
+        self.max_bytes = _number(options, "maxBytes", 0)
+        self.settle = _number(options, "settle", SETTLE)
+        self.selection = Selection.from_options(options)
+
+
+def _number(options: MutableMapping[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isdigit():
+        raise ValueError(f"option {name} is {text!r}, and not a whole number")
+    return int(text)
+
+
+#: A file from its beginning to its end
+WHOLE = Range(0, None, None)
+
+
+def wanted_columns(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of the columns that ``schema`` names. Raises ValueError for one that there is
+    not.
+    """
+    known = {each.name: each for each in schemas.arrow_schema(schemas.SOURCE)}
+    missing = [name for name in schema.fieldNames() if name not in known]
+    if missing:
+        raise ValueError(f"there is no column {', '.join(missing)}; there are {', '.join(known)}")
+    return pa.schema([known[name] for name in schema.fieldNames()])
+
+
+def read_range(path: str, part: Range, settings: Settings, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the data source from part of a file. Raises CorruptCapture in the mode FAILFAST."""
+    with Path(path).open("rb") as file:
+        file.seek(part.begin)
+        found = scan(file, part.begin, part.end, part.section)
+        for each in messages(_wanted(found, settings.selection)):
+            if isinstance(each, Messages):
+                keep = settings.selection.rows(each)
+                if keep is None or keep.any():
+                    yield filtered(source_batch(each, path, columns), keep)
+            elif isinstance(each, Damage):
+                if settings.mode == "FAILFAST":
+                    raise CorruptCapture(f"{path}: at byte {each.offset}: {each.reason}")
+                if settings.mode == "PERMISSIVE":
+                    yield source_batch(each, path, columns)
+
+
+def _wanted(found: Iterator[Found], selection: Selection) -> Iterator[Found]:
+    """Yield what was found, but no packets of devices that nobody asks for."""
+    section: Optional[Section] = None
+    wants = True
+    for each in found:
+        if isinstance(each, Piece):
+            if each.section is not section:
+                section, wants = each.section, selection.wants_device(each.section.device)
+            if not wants:
+                continue
+        yield each

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Getting a SparkSession, and saying what is missing if there is none to be had."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Optional
+
+from pyspark.sql import SparkSession
+
+import kbus
+
+from .source import register
+
+#: Java versions that Spark 4 runs on
+_OLDEST_JAVA = 17
+
+_DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "true",
+    # A column may be named `from`, and numbers that do not fit are errors.
+    "spark.sql.ansi.enabled": "true",
+}
+
+
+class NoSpark(Exception):
+    """Spark can't be started here; the text says why, and what to do."""
+
+
+def start(
+    name: str, master: Optional[str] = None, options: Optional[Mapping[str, str]] = None
+) -> SparkSession:
+    """Return a SparkSession that knows the format ``kbus``.
+
+    ``master`` and ``options`` are Spark's; below spark-submit, which has its own, they may be left out.
+    Raises NoSpark.
+    """
+    if "SPARK_ENV_LOADED" not in os.environ:
+        _check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    package = str(Path(kbus.__file__).resolve().parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if package not in paths:
+        # The workers import kbus too, also where it is not installed but run from its sources.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, *paths]))
+    builder = SparkSession.builder.appName(name)
+    settings = {**_DEFAULTS, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], **(options or {})}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if master:
+        builder = builder.master(master)
+    elif "SPARK_ENV_LOADED" not in os.environ and "spark.master" not in settings:
+        builder = builder.master("local[*]")
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise NoSpark(f"Spark does not start: {str(error).splitlines()[0]}") from error
+    register(spark)
+    return spark
+
+
+def _check_java() -> None:
+    """Raise NoSpark unless there is a Java that Spark can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    how = (
+        f"Spark needs Java {_OLDEST_JAVA} or later. On Debian: apt-get install openjdk-17-jre-headless;"
+        " elsewhere set JAVA_HOME to where one is"
+    )
+    if not java or not os.access(java, os.X_OK):
+        raise NoSpark(f"no Java: {how}" if not home else f"no Java in JAVA_HOME, {home}: {how}")
+    said = subprocess.run(
+        [java, "-XshowSettings:properties", "-version"], capture_output=True, text=True
+    ).stderr
+    for line in said.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "java.specification.version":
+            if float(value) < _OLDEST_JAVA:
+                raise NoSpark(f"{java} is Java {value.strip()}: {how}")
+            return
+    raise NoSpark(f"{java} does not say which version it is: {how}")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""``stream``: captures become rows as they are uploaded, each message once, also when it is killed at any
+moment.
+
+Spark says which parts of which files are new, and remembers it in its checkpoint. Taking these in is a step
+as any other, which the log of the tables has or has not; its entry names the batch, so that one that Spark
+gives again, not knowing that it was done, is not done again.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Optional
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kbus.capture.blocks import Damage
+
+from . import tasks
+from .ingest import SPLIT, Ingested, rounds, take
+from .loading import Inspected
+from .paths import Upload, existing
+from .scan import Piece, Range, scan
+from .stream_source import FORGOTTEN, section_at
+from .warehouse import Warehouse
+
+
+@dataclass
+class Followed:
+    """What ``stream`` did."""
+
+    batches: int = 0
+    messages: int = 0
+
+
+def follow(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    inbox: str,
+    checkpoint: str,
+    every: int,
+    max_bytes: Optional[int] = None,
+    once: bool = False,
+) -> Followed:
+    """Take what comes to the directory ``inbox`` into the tables, until it is stopped, or what is there if
+    ``once``.
+
+    ``checkpoint`` is a directory in which Spark remembers how far it is, ``every`` are seconds.
+    """
+    done = Followed()
+    stream = spark.readStream.format("kbus").option("ranges", "true")
+    if max_bytes:
+        stream = stream.option("maxBytes", max_bytes)
+    writer = (
+        stream.load(inbox)
+        .writeStream.option("checkpointLocation", checkpoint)
+        .foreachBatch(partial(_take_batch, warehouse=warehouse, checkpoint=checkpoint, done=done))
+    )
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
+    query = writer.start()
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return done
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM ends it as SIGINT does."""
+    raise KeyboardInterrupt
+
+
+def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
+    snapshot = warehouse.snapshot()
+    last = snapshot.notes.get("stream", {})
+    key = str(Path(checkpoint).resolve())
+    if number <= last.get(key, -1):
+        return
+    files: dict[str, Inspected] = {}
+    for row in batch.collect():
+        path = existing(row.path)
+        status = Path(path).stat()
+        upload = Upload(row.path, row.end, status.st_mtime_ns)
+        each = files.setdefault(row.path, Inspected(upload))
+        if row.section is None:
+            each.damage.append(Damage(row.begin, row.end - row.begin, FORGOTTEN))
+        else:
+            with Path(path).open("rb") as file:
+                each.ranges.append(Range(row.begin, row.end, section_at(file, row.section)))
+        each.upload = upload._replace(size=max(row.end, each.upload.size))
+    taken = Ingested()
+    sections = tasks.run(batch.sparkSession, _captures, list(files.values()), "looking at files")
+    for each, captures in zip(files.values(), sections):
+        each.captures = captures
+    todo = rounds(list(files.values()))
+    for index, some in enumerate(todo):
+        is_last = index == len(todo) - 1
+        note = {**last, key: number} if is_last else last
+        snapshot = take(batch.sparkSession, warehouse, snapshot, some, SPLIT, taken, note=note)
+    done.batches += 1
+    done.messages += taken.messages
+
+
+def _captures(each: Inspected) -> list[str]:
+    """Return the sections of the parts of a file that are to be read."""
+    captures: dict[str, None] = {}
+    for part in each.ranges:
+        with Path(existing(each.upload.path)).open("rb") as file:
+            file.seek(part.begin)
+            found = scan(file, part.begin, part.end, part.section)
+            captures.update((one.section.capture, None) for one in found if isinstance(one, Piece))
+    return list(captures)

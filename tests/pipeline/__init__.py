@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The data pipeline, on real Spark."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""How fast the pipeline is: `make bench-pipeline`."""

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Running a command and everything that it starts, and what that took."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK = 0.2
+
+
+class Cost(NamedTuple):
+    """CPU seconds of all processes, seconds, and the most memory that they had at a time together, in bytes.
+
+    ``python_memory`` is the most that a single process of Python had, the driver aside.
+    """
+
+    cpu: float
+    wall: float
+    memory: int
+    worker_memory: int
+
+
+def measured(command: list[str], environment: dict[str, str]) -> Cost:
+    """Run a command to its end, and that of all that it has started. Raises CalledProcessError."""
+    # Who has lost his parent is ours to wait for, so that nobody's time is missing.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=sys.stderr)
+    watch = _Memory(process.pid)
+    watch.start()
+    status = process.wait()
+    watch.end.set()
+    watch.join()
+    wall = time.monotonic() - begin
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if status:
+        raise subprocess.CalledProcessError(status, command)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(cpu, wall, watch.most, watch.worker)
+
+
+class _Memory(threading.Thread):
+    """Looks how much memory a process and its descendants have."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.end = threading.Event()
+        self.most = 0
+        self.worker = 0
+        self._pid = pid
+
+    def run(self) -> None:
+        while not self.end.wait(_LOOK):
+            family = _family(self._pid)
+            sizes = {pid: _proportional(pid) for pid in family}
+            self.most = max(self.most, sum(sizes.values()))
+            workers = [sizes[pid] for pid in family if pid != self._pid and _is_python(pid)]
+            self.worker = max([self.worker, *workers])
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            if task.name != str(pid):
+                children += (task / "children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(each for child in children for each in _family(int(child)))]
+
+
+def _proportional(pid: int) -> int:
+    """Return its share of the memory that it has, in bytes."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _is_python(pid: int) -> bool:
+    try:
+        return "python" in Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return False
+
+
+def shuffled(event_log: Path) -> int:
+    """Return how many bytes Spark has written for shuffles, from its event logs in a directory."""
+    total = 0
+    for path in event_log.rglob("*"):
+        if not path.is_file() or path.name.startswith((".", "appstatus")):
+            continue
+        for line in path.read_text().splitlines():
+            if '"SparkListenerTaskEnd"' in line:
+                metrics = json.loads(line).get("Task Metrics") or {}
+                total += metrics.get("Shuffle Write Metrics", {}).get("Shuffle Bytes Written", 0)
+    return total

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""From what was measured to the documentation: `python3 -m tests.pipeline.bench.report RESULTS.json`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[3] / "docs" / "pipeline" / "bench.inc"
+STAGES = ("ingest", "conversations", "aggregate", "report")
+#: Messages a CPU second
+GOALS = {"ingest": 500_000, "conversations": 600_000}
+GROWTH_GOAL = 1.2
+#: What the page is asked for: devices, and messages a second of each
+DEVICES, RATE = 100_000, 1_000
+_CORES = 32
+_HEAD = ".. SPDX-License-Identifier: MIT\n.. Made by `make bench-pipeline`.\n"
+
+
+def main() -> int:
+    """0 when the file is written."""
+    parser = argparse.ArgumentParser(prog="tests.pipeline.bench.report", description="Make the tables.")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--output", type=Path, default=DOCS)
+    options = parser.parse_args()
+    results = {int(size): found for size, found in json.loads(options.results.read_text()).items()}
+    text = "\n".join([_HEAD, costs(results), growth(results), compared(results), on_paper(results)])
+    options.output.write_text(text)
+    print(text)
+    return 0
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in reStructuredText."""
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in (head, *rows):
+        lines += [f"   {'* -' if number == 0 else '  -'} {cell}" for number, cell in enumerate(row)]
+    return "\n".join(lines) + "\n"
+
+
+def costs(results: dict[int, Any]) -> str:
+    """Return what each stage costs with each size."""
+    rows = [
+        (f"{size:,}", stage, *_cost(size, found[stage]))
+        for size, found in sorted(results.items())
+        for stage in STAGES
+    ]
+    head = (
+        "messages", "stage", "messages a CPU second", "CPU s", "s", "peak MiB", "of a worker", "shuffle MB",
+    )  # fmt: skip
+    return table(head, rows)
+
+
+def _cost(size: int, cost: dict[str, float]) -> tuple[str, ...]:
+    return (
+        f"{size / cost['cpu']:,.0f}",
+        f"{cost['cpu']:.1f}",
+        f"{cost['wall']:.1f}",
+        f"{cost['memory'] / 2**20:,.0f}",
+        f"{cost['worker_memory'] / 2**20:,.0f}",
+        f"{cost['shuffle'] / 1e6:,.1f}",
+    )
+
+
+def growth(results: dict[int, Any]) -> str:
+    """Return what it costs to have more, and whether the goals are reached."""
+    sizes = sorted(results)
+    rows = []
+    for small, large in zip(sizes, sizes[1:]):
+        for stage in STAGES:
+            exponent = _exponent(results, stage, small, large)
+            more = results[large][stage]["cpu"] - results[small][stage]["cpu"]
+            rows.append(
+                (f"{small:,} to {large:,}", stage, f"{exponent:.2f}", _fits(exponent <= GROWTH_GOAL),
+                 f"{(large - small) / more:,.0f}" if more > 0 else "")
+            )  # fmt: skip
+    head = ("messages", "stage", "growth", "goal 1.2", "further messages a CPU second")
+    largest = sizes[-1]
+    goals = []
+    for stage, goal in GOALS.items():
+        reached = largest / results[largest][stage]["cpu"]
+        goals.append((stage, f"{goal:,}", f"{reached:,.0f}", _fits(reached >= goal)))
+    return (
+        "Growth is the exponent e of CPU time as size\\ :sup:`e`. The last column leaves out what it takes to"
+        " start.\n\n"
+        + table(head, rows)
+        + f"\nWith {largest:,} messages, all included:\n\n"
+        + table(("stage", "goal, messages a CPU second", "reached", ""), goals)
+    )
+
+
+def _exponent(results: dict[int, Any], stage: str, small: int, large: int) -> float:
+    return math.log(results[large][stage]["cpu"] / results[small][stage]["cpu"]) / math.log(large / small)
+
+
+def _fits(holds: bool) -> str:
+    return "reached" if holds else "not reached"
+
+
+def compared(results: dict[int, Any]) -> str:
+    """Return the same aggregation in DuckDB and in Spark."""
+    rows = []
+    for size, found in sorted(results.items()):
+        duckdb, spark = found["duckdb"]["cpu"], found["spark"]["cpu"]
+        rows.append((f"{size:,}", f"{duckdb:.1f}", f"{spark:.1f}", f"{spark / duckdb:.1f}"))
+    return "The traffic of each minute, from the same Parquet files, on one core:\n\n" + table(
+        ("messages", "DuckDB, CPU s", "Spark, CPU s", "ratio"), rows
+    )
+
+
+def on_paper(results: dict[int, Any]) -> str:
+    """Return what a very large fleet would need, from the largest size measured."""
+    size = max(results)
+    found = results[size]
+    rate = DEVICES * RATE
+    rows = []
+    cores = 0.0
+    for stage in ("ingest", "conversations", "aggregate"):
+        needs = rate * found[stage]["cpu"] / size
+        cores += needs
+        rows.append((stage, f"{needs:,.0f}"))
+    day = rate * 86_400
+    captures = found["capture_bytes"] / size * day / 1e12
+    stored = found["table_bytes"] / size * day / 1e12
+    shuffle = found["conversations"]["shuffle"] / size * rate / 1e6
+    return (
+        f"On paper: {DEVICES:,} devices with {RATE:,} messages a second each are {rate / 1e6:,.0f} million"
+        " messages a second. From the figures above, cores that are busy all the time:\n\n"
+        + table(("stage", "cores"), rows)
+        + f"\nTogether {cores:,.0f} cores, {math.ceil(cores / _CORES):,} machines with {_CORES};"
+        f" {captures:,.0f} TB of captures a day to be uploaded ({captures * 1e12 / 86_400 / 1e9:,.1f} GB/s),"
+        f" {stored:,.1f} TB of ``messages`` a day, and a shuffle of {shuffle:,.0f} MB/s for conversations."
+        " Data here are alike, and pack better than real ones.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

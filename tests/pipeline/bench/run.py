@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Measures the stages of the pipeline: `python3 -m tests.pipeline.bench.run RESULTS.json SIZE...`.
+
+Each stage is a process of its own, as a person would start it, with one core; its CPU time is that of Spark,
+of the workers and of starting all of them. What has been measured is kept size by size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kbus.pipeline.warehouse import Warehouse
+from tests.pipeline.bench import recordings, yardstick
+from tests.pipeline.bench.measure import measured, shuffled
+
+STAGES = ("ingest", "conversations", "aggregate", "report")
+SETTINGS = {
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+}
+
+
+def main() -> int:
+    """0 when all sizes have been measured."""
+    parser = argparse.ArgumentParser(prog="tests.pipeline.bench.run", description="Measure the pipeline.")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("sizes", type=int, nargs="+", help="messages")
+    options = parser.parse_args()
+    results = json.loads(options.results.read_text()) if options.results.exists() else {}
+    for size in options.sizes:
+        with tempfile.TemporaryDirectory(dir=options.results.parent) as where:
+            results[str(size)] = one_size(Path(where), size)
+        options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    return 0
+
+
+def one_size(where: Path, size: int) -> dict[str, Any]:
+    """Return what each stage costs with so many messages."""
+    captures, tables = where / "captures", where / "tables"
+    found: dict[str, Any] = {"capture_bytes": recordings.write(captures, size)}
+    for stage in STAGES:
+        log = where / f"log-{stage}"
+        log.mkdir()
+        command = [sys.executable, "-m", "kbus.pipeline", stage, "--quiet", "--master", "local[1]"]
+        for key, value in {**SETTINGS, "spark.eventLog.dir": str(log)}.items():
+            command += ["--conf", f"{key}={value}"]
+        command += ["--tables", str(tables)]
+        command += {"ingest": [str(captures)], "report": ["--output", str(where / "report.html")]}.get(
+            stage, []
+        )
+        environment = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+        cost = measured(command, environment)
+        found[stage] = {**cost._asdict(), "shuffle": shuffled(log)}
+        print(f"{size:,} {stage}: {size / cost.cpu:,.0f} messages a CPU second", file=sys.stderr, flush=True)
+        if stage == "ingest":
+            shutil.rmtree(captures)
+    parts = Warehouse.open(str(tables)).snapshot().of("messages")
+    found["table_bytes"] = sum(part.bytes for part in parts)
+    cost = measured(
+        [sys.executable, "-m", yardstick.__name__, str(tables)], {"PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    found["duckdb"] = cost._asdict()
+    command = [sys.executable, "-m", yardstick.__name__, "--spark", str(tables)]
+    found["spark"] = measured(command, {"PYTHONPATH": os.pathsep.join(sys.path)})._asdict()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

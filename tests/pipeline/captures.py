@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Small captures for tests, written by the real writer."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from kbus import Message
+from kbus.capture import Frame, Writer, pcapng
+
+#: 2026-03-01T12:00:00Z
+NOON = 1_772_366_400 * 1_000_000_000
+
+
+def info(device: str = "pump", boot: str = "boot-1", load: str = "load-1", **more: Any) -> dict[str, Any]:
+    """What a recorder says of itself."""
+    return {
+        "device": device,
+        "boot_id": boot,
+        "load_id": load,
+        "bus": 0,
+        "recorder": "kbus 0.1.0",
+        "bindings": ["$.*"],
+        **more,
+    }
+
+
+def swapped(message: bytes) -> bytes:
+    """A message without data, in the other byte order."""
+    words = len(message) // 4
+    flags = int.from_bytes(message[28:32], "little")
+    numbers = 14 if flags & Message.EXTENDED else 10
+    parts = [message[4 * k : 4 * k + 4][::-1] for k in range(numbers)]
+    return b"".join(parts) + message[4 * numbers : 4 * words - 4] + message[-4:][::-1]
+
+
+def capture(
+    messages: Sequence[Message],
+    section: dict[str, Any] | None = None,
+    order: str = pcapng.LITTLE,
+    begin_ns: int = NOON,
+    step_ns: int = 1_000_000,
+    first: int = 1,
+    mono_ns: int = 1_000_000_000,
+    buses: Sequence[int] = (0,),
+    is_sealed: bool = True,
+) -> bytes:
+    """The bytes of a capture with these messages, in turn on each of the buses."""
+    file = io.BytesIO()
+    writer = Writer(file, section or info(), buses, order)
+    for number, message in enumerate(messages):
+        raw = message.to_bytes() if order == pcapng.NATIVE else swapped(message.to_bytes())
+        frame = Frame(first + number, mono_ns + number * step_ns, 0)
+        writer.write(number % len(buses), begin_ns + number * step_ns, frame, [raw])
+    if is_sealed:
+        writer.write_statistics(begin_ns + len(messages) * step_ns, [0] * len(buses))
+    return file.getvalue()

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Threads of one process, and the executors of a cluster, give the same tables, row by row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from kbus.pipeline import schemas
+from kbus.pipeline.warehouse import Warehouse
+from tests.pipeline import fleet
+from tests.pipeline.conftest import OPTIONS
+
+COMMAND = [sys.executable, "-m", "kbus.pipeline", "run", "--quiet", "--buckets", "4"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Warehouse]:
+    where = tmp_path_factory.mktemp("cluster")
+    captures = where / "captures"
+    captures.mkdir()
+    fleet.make(captures, seconds=120)
+    made = {}
+    for number, master in enumerate(("local[2]", "local-cluster[2,1,1024]")):
+        root = where / f"tables{number}"
+        options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+        subprocess.run(
+            [*COMMAND, *options, "--master", master, "--tables", str(root),
+             "--output", str(where / "report.html"), str(captures)],
+            check=True, timeout=400,
+        )  # fmt: skip
+        made[master] = Warehouse.open(str(root))
+    return made
+
+
+@pytest.mark.parametrize("table", [name for name in schemas.TABLES if name != "files"])
+def test_every_table_is_the_same(tables: dict[str, Warehouse], table: str) -> None:
+    one, other = (_rows(warehouse, table) for warehouse in tables.values())
+    assert one == other
+    assert one
+
+
+def _rows(warehouse: Warehouse, table: str) -> list[str]:
+    rows = []
+    for part in warehouse.snapshot().of(table):
+        found = pq.read_table(warehouse.root / part.path, partitioning=None).to_pylist()
+        rows += [f"{part.partition} {row}" for row in found]
+    return sorted(rows)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""kbus-pipeline, as it is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import kbus.pipeline
+from kbus.pipeline.cli import main
+from tests.pipeline import fleet
+from tests.pipeline.captures import capture
+from tests.pipeline.conftest import OPTIONS
+from tests.pipeline.test_ingest import MANY
+
+PIPELINE = [sys.executable, "-m", "kbus.pipeline"]
+SPARK = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    everything = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=everything, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("captures")
+    fleet.make(where, seconds=60, devices=3)
+    return where
+
+
+def test_run_does_everything_and_says_what(captures: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    done = run(
+        *PIPELINE, "run", *SPARK, "--master", "local[2]", "--tables", str(tmp_path / "tables"),
+        "--output", str(report), str(captures),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    size = sum(path.stat().st_size for path in captures.iterdir())
+    files = len(list(captures.iterdir()))
+    assert re.fullmatch(
+        rf"ingest: {files} files of {size:,} bytes; [\d,]+ messages; [\d,]+ bytes written; [\d.]+ s", lines[0]
+    )
+    assert re.fullmatch(
+        r"conversations: [\d,]+ rows of [\d,]+ bytes read in \d+ partitions;"
+        r" [\d,]+ conversations, [\d,]+ events in [\d,]+ bytes written; [\d.]+ s",
+        lines[1],
+    )
+    assert lines[2].startswith("aggregate: ") and lines[3].startswith("report: ")
+    assert lines[4] == str(report.resolve()) and len(lines) == 5
+    assert "<h1>How is the bus?</h1>" in report.read_text()
+
+
+def test_below_spark_submit(captures: Path, tmp_path: Path) -> None:
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    script = str(Path(kbus.pipeline.__file__).parent / "__main__.py")
+    settings = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+    done = run(
+        submit, "--master", "local[2]", *settings, script,
+        "ingest", "--tables", str(tmp_path / "tables"), str(captures),
+        PYSPARK_PYTHON=sys.executable,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^ingest: \d+ files", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fly"], "invalid choice: 'fly'"),
+        (["ingest"], "the following arguments are required: CAPTURES"),
+        (["ingest", "--conf", "novalue", "x"], "'novalue' is not KEY=VALUE"),
+        (["conversations", "--within", "soon"], "'soon' is not a whole number above 0"),
+    ],
+)
+def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ingest", "--tables", "{tmp}/t", "/no/such"], "/no/such: no such file or directory"),
+        (["ingest", "--tables", "{tmp}/t", "{tmp}"], "there is no file in {tmp}"),
+        (
+            ["aggregate", "--tables", "{tmp}/t"],
+            "there are no tables in {tmp}/t: `kbus-pipeline ingest` makes",
+        ),
+        (["report", "--tables", "{tmp}/t", "--scope", "colour=red"], "'colour=red' is none of since=..."),
+        (["report", "--tables", "{tmp}/t", "--scope", "since=noon"], "'noon' is no time like"),
+    ],
+)
+def test_what_can_not_be_done_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
+) -> None:
+    assert main([word.format(tmp=tmp_path) for word in words]) == 1
+    assert says.format(tmp=tmp_path) in capsys.readouterr().err
+
+
+def test_without_java(tmp_path: Path) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture(MANY))
+    command = [*PIPELINE, "ingest", "--tables", str(tmp_path / "tables"), str(tmp_path / "a.pcapng")]
+    done = run(*command, JAVA_HOME="", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert (
+        "no Java: Spark needs Java 17 or later. On Debian: apt-get install openjdk-17-jre-headless"
+        in done.stderr
+    )
+    done = run(*command, JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1 and f"no Java in JAVA_HOME, {tmp_path}" in done.stderr
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho '    java.specification.version = 1.8' >&2\n")
+    old.chmod(0o755)
+    done = run(*command, JAVA_HOME=str(tmp_path))
+    assert done.returncode == 1 and f"{old} is Java 1.8: Spark needs Java 17 or later" in done.stderr
+
+
+def test_not_a_capture(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("nothing that anybody recorded")
+    done = run(*PIPELINE, "ingest", *SPARK, "--quiet", "--tables", str(tmp_path / "tables"), str(notes))
+    assert done.returncode == 1
+    assert "ingest: 1 files: not a capture" in done.stderr
+    assert done.stderr.rstrip().endswith("kbus-pipeline ingest: none of the files is a capture")
+
+
+def test_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('hidden', name='pyspark')")
+    path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    done = run(*PIPELINE, "aggregate", PYTHONPATH=path)
+    assert done.returncode == 1
+    assert "there is no pyspark here: pip install 'kbus[pipeline]'" in done.stderr
+    assert run(*PIPELINE, "--help", PYTHONPATH=path).returncode == 0

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""Captures that are uploaded while it runs: each message once, whatever dies when."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kbus import Announcement, Message
+from kbus.pipeline.stream import follow
+from kbus.pipeline.warehouse import Warehouse
+from tests.pipeline.captures import capture, info
+from tests.pipeline.conftest import OPTIONS
+
+PATIENCE = 120.0
+LONG_AGO = 10**9
+
+
+def many(count: int) -> list[Message]:
+    return [Announcement(f"$.Count.N{number % 7}", str(number)) for number in range(count)]
+
+
+def wait(what: str, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.2)
+
+
+class Messages:
+    """Collects the messages of batches, by the number of the batch."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def take(self, batch: DataFrame, number: int) -> None:
+        rows = batch.select("device", "rec_seq", "corrupt").collect()
+        self.batches[number] = [tuple(row) for row in rows]
+
+    def numbers(self, device: str = "pump") -> list[int]:
+        rows = [row for rows in self.batches.values() for row in rows if row[0] == device]
+        return sorted(int(row[1]) for row in rows)
+
+
+def run_once(spark: SparkSession, inbox: Path, checkpoint: Path, seen: Messages, **options: Any) -> None:
+    stream = spark.readStream.format("kbus").options(**options).load(str(inbox)).writeStream
+    stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    stream.foreachBatch(seen.take).start().awaitTermination()
+
+
+def test_files_that_come_grow_and_are_renamed(spark: SparkSession, tmp_path: Path) -> None:
+    inbox, checkpoint, seen = tmp_path / "inbox", tmp_path / "checkpoint", Messages()
+    inbox.mkdir()
+    raw = capture(many(300))
+    growing = inbox / "pump.pcapng.part"
+    for length in (0, 100, len(raw) // 3, len(raw) // 2, len(raw) - 5):
+        growing.write_bytes(raw[:length])
+        run_once(spark, inbox, checkpoint, seen)
+    growing.write_bytes(raw)
+    growing.rename(inbox / "pump.pcapng")
+    (inbox / "valve.pcapng.gz").write_bytes(gzip.compress(capture(many(50), info("valve"))))
+    run_once(spark, inbox, checkpoint, seen)
+    run_once(spark, inbox, checkpoint, seen)
+    assert seen.numbers() == list(range(1, 301))
+    assert seen.numbers("valve") == list(range(1, 51))
+    assert not [row for rows in seen.batches.values() for row in rows if row[2]]
+
+
+def test_admission_control(spark: SparkSession, tmp_path: Path) -> None:
+    inbox, seen = tmp_path / "inbox", Messages()
+    inbox.mkdir()
+    for number in range(6):
+        (inbox / f"{number}.pcapng").write_bytes(capture(many(20), info(f"device{number}")))
+    size = (inbox / "0.pcapng").stat().st_size
+    run_once(spark, inbox, tmp_path / "checkpoint", seen, maxBytes=size * 2)
+    assert [len(rows) for _, rows in sorted(seen.batches.items())] == [40, 40, 40]
+
+
+def test_an_end_that_nobody_completes_is_damage(spark: SparkSession, tmp_path: Path) -> None:
+    inbox, checkpoint, seen = tmp_path / "inbox", tmp_path / "checkpoint", Messages()
+    inbox.mkdir()
+    raw = capture(many(20))
+    torn = inbox / "pump.pcapng"
+    torn.write_bytes(raw[:-70])
+    run_once(spark, inbox, checkpoint, seen)
+    before = sum(len(rows) for rows in seen.batches.values())
+    os.utime(torn, (LONG_AGO, LONG_AGO))
+    run_once(spark, inbox, checkpoint, seen)
+    damage = [row for rows in seen.batches.values() for row in rows if row[2]]
+    assert len(damage) == 1 and sum(len(rows) for rows in seen.batches.values()) == before + 1
+    # It is completed after all.
+    torn.write_bytes(raw)
+    run_once(spark, inbox, checkpoint, seen)
+    assert seen.numbers() == list(range(1, 21))
+
+
+def rows_of(spark: SparkSession, warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    columns = ("device", "rec_seq", "serial", "name", "data", "ts_ns", "mono_ns", "offset")
+    return sorted(tuple(row) for row in warehouse.read(spark, "messages").select(*columns).collect())
+
+
+def test_the_tables_grow_with_the_inbox(spark: SparkSession, tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
+    checkpoint = str(tmp_path / "checkpoint")
+    raw = capture(many(100))
+    for length in (len(raw) // 2, len(raw)):
+        (inbox / "pump.pcapng").write_bytes(raw[:length])
+        (inbox / f"copy{length}.pcapng").write_bytes(raw[: length // 2])
+        follow(spark, warehouse, str(inbox), checkpoint, 1, once=True)
+    (inbox / "notes.txt").write_text("no capture")
+    os.utime(inbox / "notes.txt", (LONG_AGO, LONG_AGO))
+    follow(spark, warehouse, str(inbox), checkpoint, 1, once=True)
+    assert [row[1] for row in rows_of(spark, warehouse)] == list(range(1, 101))
+    files = {Path(row.path).name: row for row in warehouse.read(spark, "files").collect()}
+    assert files["pump.pcapng"].health == "ok"
+    assert files["notes.txt"].health == "not a capture"
+    assert sum(row.messages for row in files.values()) == 100
+    assert len(files) == 4
+
+
+FOLLOW = [sys.executable, "-m", "kbus.pipeline", "stream", "--quiet", "--every", "1", "--master", "local[2]"]
+
+
+def test_killed_in_the_middle_of_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """SIGKILL several times, each while a batch is being taken in; then every row is there, once."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    tables = tmp_path / "tables"
+    warehouse = Warehouse.create(str(tables), buckets=2)
+    raws = {f"device{number}": capture(many(20_000), info(f"device{number}")) for number in range(4)}
+    commits = tables / "_checkpoint" / "commits"
+    offsets = tables / "_checkpoint" / "offsets"
+    options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+    command = [*FOLLOW, *options, "--tables", str(tables), "--batch", "1000000", str(inbox)]
+
+    killed_at = set()
+    before_files: set[Path] = set()
+    for number, (device, raw) in enumerate(raws.items()):
+        before = _last(commits)
+        with (inbox / f"{device}.pcapng.part").open("wb") as file:
+            file.write(raw[: len(raw) // 2 + number])
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            _wait_for_batch(tables, before, before_files if number % 2 else None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        killed_at.add((_last(offsets), _last(commits)))
+        before_files = _data_files(tables)
+        with (inbox / f"{device}.pcapng.part").open("ab") as file:
+            file.write(raw[len(raw) // 2 + number :])
+        (inbox / f"{device}.pcapng.part").rename(inbox / f"{device}.pcapng")
+    assert any(offset > commit for offset, commit in killed_at), "no batch was interrupted"
+    follow(spark, warehouse, str(inbox), str(tables / "_checkpoint"), 1, once=True)
+    straight = Warehouse.create(str(tmp_path / "straight"), buckets=2)
+    follow(spark, straight, str(inbox), str(tmp_path / "checkpoint"), 1, once=True)
+    found = rows_of(spark, warehouse)
+    assert len(found) == 80_000
+    assert found == rows_of(spark, straight)
+
+
+def _last(where: Path) -> int:
+    return max((int(path.name) for path in where.glob("[0-9]*")), default=-1)
+
+
+def _wait_for_batch(tables: Path, before: int, before_files: set[Path] | None) -> None:
+    """Wait for a batch later than ``before`` to begin, and for its data unless ``before_files`` is None."""
+    commits, offsets = tables / "_checkpoint" / "commits", tables / "_checkpoint" / "offsets"
+    # A batch is begun when its offset is there, and done when its commit is.
+    wait("a batch to begin", lambda: _last(offsets) > max(_last(commits), before))
+    if before_files is not None:
+        wait("its data", lambda: bool(_data_files(tables) - before_files))
+
+
+def _data_files(tables: Path) -> set[Path]:
+    return set((tables / "messages").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_when_it_is_told(tmp_path: Path, how: signal.Signals) -> None:
+    inbox, tables = tmp_path / "inbox", tmp_path / "tables"
+    inbox.mkdir()
+    (inbox / "a.pcapng").write_bytes(capture(many(10)))
+    command = [*FOLLOW, "--tables", str(tables), str(inbox)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    commits = tables / "_checkpoint" / "commits"
+    wait("the first batch", lambda: (commits / "0").exists())
+    process.send_signal(how)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert said.startswith("stream: 1 batches, 10 messages;")
