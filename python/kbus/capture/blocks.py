@@ -60,7 +60,8 @@ class Source(Protocol):
     at: int
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Where ``at`` is in the file."""
 
     def have(self, count: int) -> bool:
         """Return whether there are ``count`` more bytes, having read as many."""
