@@ -31,6 +31,7 @@ def look(**changed: object) -> Look:
             KsockRates(ksock(4, sent=1, lost=7), "bad\nname", 0.5, 2.0, 0.1),
         ],
         waiting=[WaitingFor(Waiting(MessageId(0, 12), "$.Slow", 4, 3.0), 2.5, "panel")],
+        unseen=0,
         lost=7,
         lost_here=0,
         not_followed=0,
@@ -83,10 +84,10 @@ def test_waiting() -> None:
     ]
 
 
-def test_losses_of_its_own_and_bounds_are_said() -> None:
+def test_what_it_does_not_know_is_said() -> None:
     shown = Page()
-    shown.update(look(lost=7, lost_here=5, not_followed=3))
-    assert text(shown)[0].endswith("  7 lost (5 here)  3 not followed")
+    shown.update(look(unseen=2, lost=7, lost_here=5, not_followed=3))
+    assert text(shown, 200)[0].endswith("  3 waiting (2 unseen)  7 lost (5 here)  3 not followed")
 
 
 def test_before_anything_is_known() -> None:

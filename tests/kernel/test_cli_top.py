@@ -25,22 +25,23 @@ def test_a_session(ksock: OpenKsock) -> None:
     sender, replier, stuck = ksock(), ksock(), ksock()
     replier.bind("$.Lamp", replier=True)
     stuck.bind("$.Sensors.*")
-    stuck.set_max_messages(2)
+    stuck.set_max_messages(3)
+    sender.send_msg(Request("$.Lamp", "too early to be seen"))
     with terminal("top", "--interval", "0.3", columns=100, lines=16) as top:
-        screen = top.wait_for("RATEv")
+        summary, *screen = top.wait_for("1 waiting (1 unseen)")
         assert re.fullmatch(
-            r"kbus0 \d\d:\d\d:\d\d  0 messages/s, 0 bytes/s  4 KSocks  0 waiting  0 lost", screen[0]
+            r"kbus0 [\d:]{8}  0 messages/s, 0 bytes/s  4 KSocks  1 waiting .*  0 lost", summary
         )
-        assert screen[1] == "names: none  h help, q quit"
+        assert screen[0] == "names: none  h help, q quit"
 
-        for _ in range(4):
+        for _ in range(5):
             sender.send_msg(Announcement("$.Sensors.Kitchen", "22.5"))
         asked = sender.send_msg(Request("$.Lamp", "on"))
-        screen = top.wait_for("1 waiting")
-        assert screen[0].endswith("4 KSocks  1 waiting  2 lost")
+        screen = top.wait_for("2 waiting (1 unseen)")
+        assert screen[0].endswith("4 KSocks  2 waiting (1 unseen)  2 lost")
         assert screen[1] == "names: 1-2 of 2  h help, q quit"
         assert {line.split()[-1]: line.split()[2:7] for line in screen[3:5]} == {
-            "$.Sensors.Kitchen": ["4", "16", "0", "-", "-"],
+            "$.Sensors.Kitchen": ["5", "20", "0", "-", "-"],
             "$.Lamp": ["1", "2", "0", "-", "-"],
         }
 
@@ -75,18 +76,19 @@ def test_a_session(ksock: OpenKsock) -> None:
             str(os.getpid()),
             COMMAND,
         )
-        assert (first["QUEUED"], first["LIMIT"], first["LOST"]) == ("2", "2", "2")
+        assert (first["QUEUED"], first["LIMIT"], first["LOST"]) == ("3", "3", "2")
 
         # Requests that wait, until they are answered.
         top.press("w")
         screen = top.wait_for("WAITSv")
         assert screen[3].split()[1:] == [str(asked), str(sender.ksock_id()), COMMAND, "$.Lamp"]
-        replier.send_msg(reply_to(take(replier)))
+        for _ in range(2):
+            replier.send_msg(reply_to(take(replier)))
         top.wait_for("waiting requests: none")
         top.press("n")
         top.wait_for("BYTES/Sv")
         lamp = next(line.split() for line in top.screen() if line.endswith("$.Lamp"))
-        assert lamp[2:5] == ["2", "2", "1"]
+        assert lamp[2:5] == ["3", "2", "1"]
         assert re.fullmatch(r"[0-9.]+(us|ms|s)", lamp[5])
         assert lamp[5] == lamp[6]
 

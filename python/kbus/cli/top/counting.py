@@ -22,6 +22,7 @@ class Counting:
         self._ksock = ksock
         self._traffic = Traffic(time.monotonic())
         self._rates = Rates(command_of)
+        self._unseen = 0
 
     def read(self) -> None:
         """Count messages that are queued, as many as come with one system call."""
@@ -46,6 +47,7 @@ class Counting:
         traffic.forget_all_but({each.ksock_id for each in device.ksocks if each.awaiting}, before=now)
         ksocks = self._rates.look(device, now)
         commands = {each.stats.ksock_id: each.command for each in ksocks}
+        waiting = traffic.waiting()
         names = list(traffic.names.values())
         return Look(
             device=device.device,
@@ -54,11 +56,18 @@ class Counting:
             bytes=sum(each.byte_rate for each in names),
             names=names,
             ksocks=ksocks,
-            waiting=[
-                WaitingFor(each, now - each.since, commands.get(each.from_, "?"))
-                for each in traffic.waiting()
-            ],
+            waiting=[WaitingFor(each, now - each.since, commands.get(each.from_, "?")) for each in waiting],
+            unseen=self._unseen_for_long(device, len(waiting)),
             lost=sum(each.lost for each in device.ksocks),
             lost_here=self._ksock.lost_messages(),
             not_followed=traffic.other_names + traffic.not_followed,
         )
+
+    def _unseen_for_long(self, device: inspect.DeviceStats, seen: int) -> int:
+        """How many of the Requests that wait have not been seen, now and at the look before.
+
+        One that was sent just now may still be in the queue here.
+        """
+        before = self._unseen
+        self._unseen = max(0, sum(each.awaiting for each in device.ksocks) - seen)
+        return min(before, self._unseen)

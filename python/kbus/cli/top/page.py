@@ -24,8 +24,10 @@ q         quit
 Names: RATE and BYTES/S are those of the last interval, the rest is counted
 since kbus top began. LATENCY is the mean time from a Request to its answer,
 as they came by here, LONGEST the longest.
-KSocks: SENT/S, READ/S and LOST/S are those of the last interval, the rest is
-what /proc/kbus/stats has.
+KSocks: SENT/S, READ/S, LOST/S: of the last interval; the rest is what
+/proc/kbus/stats has.
+Unseen: requests that wait, but were sent before kbus top began, or by other
+names than it counts.
 
 Any key goes back."""
 
@@ -155,11 +157,9 @@ class Page:
             f"kbus{look.device} {look.clock}",
             f"{amount(look.messages)} messages/s, {amount(look.bytes)} bytes/s",
             f"{len(look.ksocks)} KSocks",
-            f"{len(look.waiting)} waiting",
-            f"{look.lost} lost",
+            f"{len(look.waiting) + look.unseen} waiting" + _part(look.unseen, "unseen"),
+            f"{look.lost} lost" + _part(look.lost_here, "here"),
         ]
-        if look.lost_here:
-            words[-1] += f" ({look.lost_here} here)"
         if look.not_followed:
             words.append(f"{look.not_followed} not followed")
         return "  ".join(words)
@@ -173,3 +173,7 @@ class Page:
         if self.wanted:
             words.insert(0, f'only "{self.wanted}"')
         return "  ".join(words)
+
+
+def _part(number: int, what: str) -> str:
+    return f" ({number} {what})" if number else ""

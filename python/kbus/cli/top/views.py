@@ -32,6 +32,8 @@ class Look(NamedTuple):
     names: Sequence[NameCounts]
     ksocks: Sequence[KsockRates]
     waiting: Sequence[WaitingFor]
+    #: Requests that wait too, but did not come by here
+    unseen: int
     #: copies that KSocks of the device have missed, and of these the ones that ``kbus top`` has
     lost: int
     lost_here: int
