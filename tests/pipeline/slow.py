@@ -61,10 +61,11 @@ class Recordings:
     def read(cls, paths: Iterable[Path]) -> Recordings:
         found = cls()
         for path in paths:
-            for time_ns, message, facts in Reader(path, strict=False):
-                session = facts.section.info["device"], facts.section.info["boot_id"]
-                heard = Heard(session, time_ns, facts.mono_ns, facts.sequence, facts.lost, message)
-                found.heard[session].append(heard)
+            with Reader(path, strict=False) as reader:
+                for time_ns, message, facts in reader:
+                    session = facts.section.info["device"], facts.section.info["boot_id"]
+                    heard = Heard(session, time_ns, facts.mono_ns, facts.sequence, facts.lost, message)
+                    found.heard[session].append(heard)
         for each in found.heard.values():
             each.sort(key=lambda one: one.sequence)
         return found

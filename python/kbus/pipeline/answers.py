@@ -235,10 +235,10 @@ def odd_hours(tables: Tables) -> DataFrame:
 
 
 def _median(values: Column) -> Column:
-    """Return the median of an array that is not empty."""
+    """Return the median of an array; null if it is empty."""
     ordered, size = F.array_sort(values), F.size(values)
-    low = F.element_at(ordered, F.floor((size + 1) / 2).cast("int"))
-    high = F.element_at(ordered, (F.floor(size / 2) + 1).cast("int"))
+    low = F.get(ordered, F.floor((size - 1) / 2).cast("int"))
+    high = F.get(ordered, F.floor(size / 2).cast("int"))
     return (low + high) / 2
 
 

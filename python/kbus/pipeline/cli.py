@@ -28,7 +28,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     try:
         commands.run(args)
     except commands.FAILURES as failure:
-        print(f"kbus-pipeline {args.command}: {failure}", file=sys.stderr)
+        # Spark follows with where in its own code it was.
+        print(f"kbus-pipeline {args.command}: {str(failure).partition(chr(10))[0]}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import matplotlib
 from matplotlib import dates as matplotlib_dates
+from matplotlib import ticker
 from matplotlib.figure import Figure
 
 from . import words
@@ -38,7 +39,7 @@ def _svg(figure: Figure, says: str) -> str:
     text = text[text.index("<svg") :]
     # As wide as the page has room for.
     text = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'role="img"', text, count=1)
-    return text.replace(">", f"><title>{says}</title>", 1)
+    return f'<div class="plot">{text.replace(">", f"><title>{says}</title>", 1)}</div>'
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Any]:
@@ -47,12 +48,10 @@ def _figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def over_time(times: Sequence[datetime], values: Sequence[float], unit: str, says: str) -> str:
-    """Return a plot of values by hour."""
+    """Return a plot with a bar for each hour; an hour that is not in ``times`` has none."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = _figure(7.5, 2.2)
-        axes.fill_between(times, values, step="post", color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(times, values, drawstyle="steps-post", color=BLUE, linewidth=1.2, marker="o", markersize=2)
-        axes.set_ylim(bottom=0)
+        axes.bar(times, values, width=timedelta(hours=1), align="edge", color=BLUE)
         axes.set_ylabel(unit)
         figure.autofmt_xdate(rotation=0, ha="center")
         axes.xaxis.set_major_formatter(_dates(axes))
@@ -92,7 +91,9 @@ def spans(labels: Sequence[str], rows: Sequence[tuple[float, float, float]], say
         axes.set_xscale("log")
         axes.set_ylim(0.4, len(labels) + 0.6)
         axes.set_yticks(list(places), list(labels))
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(lambda value, _: words.duration(value))
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
         axes.grid(axis="x", color=GREY, alpha=0.3)
         return _svg(figure, says)
 

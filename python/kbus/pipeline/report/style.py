@@ -12,6 +12,8 @@ h3 { font-size: 1rem; margin: 1.4rem 0 0.3rem; }
 .more, footer { font-size: 0.85rem; }
 .says { margin: 0.4rem 0 0.8rem; }
 svg { display: block; width: 100%; height: auto; margin: 0.5rem 0; }
+.plot { overflow-x: auto; }
+.plot svg { min-width: 33rem; }
 svg.spark { width: 7.5rem; margin: 0; }
 .glance { list-style: none; margin: 0.6rem 0; padding: 0; }
 .glance li { border-left: 0.4rem solid; padding: 0.35rem 0.8rem; margin: 0.4rem 0; background: #f7f8fa;
@@ -36,7 +38,8 @@ footer { margin-top: 3rem; border-top: 2px solid var(--line); }
 @media print {
   body { font-size: 10pt; max-width: none; padding: 0; }
   section { break-inside: avoid-page; }
-  .wide { overflow: visible; }
+  .wide, .plot { overflow: visible; }
+  .plot svg { min-width: 0; }
   table { font-size: 8pt; }
   th, td { white-space: normal; padding: 0.1rem 0.3rem; }
 }

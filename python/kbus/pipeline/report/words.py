@@ -9,7 +9,7 @@ from typing import Optional
 #: Stands for what is not known
 DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
-_TIMES = (("ns", 1), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+_TIMES = (("ns", 1), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9), ("d", 86_400e9))
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
