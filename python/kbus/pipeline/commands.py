@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from . import derive, session
 from .ingest import Ingested, NotHealthy, ingest
+from .paths import uploads
 from .progress import Progress
 from .report import write_report
 from .scope import Scope
@@ -68,8 +69,6 @@ def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[None]:
 
 
 def _check_captures(where: str) -> None:
-    from .paths import uploads
-
     if not uploads(where):
         raise CommandError(f"there is no file in {where}")
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from . import schemas
+from .buckets import bucket_column
 from .holes import SESSION
 
 #: How long after a request its answer may come, in seconds
@@ -25,14 +26,17 @@ def _length(column: str) -> Column:
     return F.coalesce(F.octet_length(column), F.lit(0)).cast("bigint")
 
 
-def conversations(messages: DataFrame, holes: DataFrame, within: int = WITHIN) -> DataFrame:
-    """Return the table ``conversations``, with ``date`` and ``bucket``, of these messages."""
+def conversations(messages: DataFrame, holes: DataFrame, buckets: int, within: int = WITHIN) -> DataFrame:
+    """Return the table ``conversations``, with ``date`` and ``bucket``, of these messages.
+
+    ``holes`` are those of all recordings, ``within`` is the time bound in seconds.
+    """
     bound = within * 1_000_000_000
-    pairs = _pairs(_requests_and_answers(messages), bound)
-    dimensions = holes.select(*SESSION).distinct()
+    # There is one after the end of each recording, so no session is missing.
+    sessions = holes.groupBy(*SESSION).agg(F.collect_list(F.struct("from_ns", "until_ns")).alias("holes"))
     return (
-        _with_outcome(pairs, holes, bound)
-        .join(F.broadcast(dimensions), "session")
+        _with_outcome(_pairs(_requests_and_answers(messages), bound), sessions, bound)
+        .withColumn("bucket", bucket_column(F.col("device"), buckets))
         .select(*_COLUMNS, F.to_date("ts").alias("date"), "bucket")
     )
 
@@ -48,7 +52,6 @@ def _requests_and_answers(messages: DataFrame) -> DataFrame:
         "mono_ns",
         "rec_seq",
         "ts",
-        "bucket",
         "name",
         "synthetic",
         F.col("from").alias("sender"),
@@ -62,24 +65,15 @@ def _pairs(rows: DataFrame, bound: int) -> DataFrame:
     # A new round begins when nothing of this id was heard for so long that nothing is waited for any more.
     pause = F.col("mono_ns") - F.lag("mono_ns").over(order)
     rows = rows.withColumn("round", F.sum((F.coalesce(pause, F.lit(0)) > bound).cast("int")).over(order))
-    within = (
-        Window.partitionBy(*_KEY, "round")
-        .orderBy("mono_ns", "rec_seq")
-        .rowsBetween(Window.unboundedPreceding, 0)
-    )
+    in_round = Window.partitionBy(*_KEY, "round").orderBy("mono_ns", "rec_seq")
+    within = in_round.rowsBetween(Window.unboundedPreceding, 0)
     answers = F.sum(F.col("is_answer").cast("int")).over(within)
     requests = F.sum((~F.col("is_answer")).cast("int")).over(within)
     rows = rows.withColumn("answers", answers).withColumn("requests", requests)
-    surplus = F.col("answers") - F.col("requests")
-    # An answer for which there was no request makes the surplus higher than it ever was.
-    rows = rows.withColumn("orphans", F.greatest(F.max(surplus).over(within), F.lit(0)))
-    is_orphan = F.col("is_answer") & (
-        surplus
-        > F.coalesce(
-            F.greatest(F.max(surplus).over(within.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0)),
-            F.lit(0),
-        )
-    )
+    # An answer for which there was no request makes the surplus of answers higher than it ever was.
+    surplus = F.max(F.col("answers") - F.col("requests")).over(within)
+    rows = rows.withColumn("orphans", F.greatest(surplus, F.lit(0)))
+    is_orphan = F.col("orphans") > F.coalesce(F.lag("orphans").over(in_round), F.lit(0))
     number = (
         F.when(~F.col("is_answer"), F.col("requests"))
         .when(is_orphan, -F.col("answers"))
@@ -104,32 +98,25 @@ def _pairs(rows: DataFrame, bound: int) -> DataFrame:
         of_answer("bytes").alias("answer_bytes"),
         of_answer("sender").alias("replier"),
         of_answer("synthetic").alias("synthetic"),
-        F.coalesce(of_request("bucket"), of_answer("bucket")).alias("bucket"),
     )
 
 
-def _with_outcome(pairs: DataFrame, holes: DataFrame, bound: int) -> DataFrame:
+def _with_outcome(pairs: DataFrame, sessions: DataFrame, bound: int) -> DataFrame:
     asked, answered = F.col("asked_ns"), F.col("answered_ns")
     is_open = answered.isNull()
-    # The recorder did not see all that came while the answer could have come.
-    incomplete = (
-        pairs.where(is_open)
-        .join(F.broadcast(holes.select("session", "from_ns", "until_ns")), "session")
-        .where(
-            (F.col("from_ns") < asked + bound) & (F.col("until_ns").isNull() | (F.col("until_ns") > asked))
-        )
-        .select(*_KEY, "asked_ns")
-        .distinct()
-        .withColumn("is_incomplete", F.lit(True))
-    )
+
+    def concerns(hole: Column) -> Column:
+        """Return whether an answer could have come in the hole, where the recorder did not see it."""
+        return (hole["from_ns"] < asked + bound) & (hole["until_ns"].isNull() | (hole["until_ns"] > asked))
+
     return (
-        pairs.join(F.broadcast(incomplete), [*_KEY, "asked_ns"], "left")
+        pairs.join(F.broadcast(sessions), "session")
         .withColumn(
             "outcome",
             F.when(asked.isNull(), "orphan")
             .when(~is_open & F.col("synthetic"), "status")
             .when(~is_open, "reply")
-            .when(F.col("is_incomplete"), "incomplete")
+            .when(F.exists("holes", concerns), "incomplete")
             .otherwise("unanswered"),
         )
         .withColumn("status", F.when(F.col("outcome") == "status", F.col("answer")))

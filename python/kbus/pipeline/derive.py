@@ -70,7 +70,7 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     try:
         entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
         for table, rows in (
-            ("conversations", conversations(messages, all_holes, within)),
+            ("conversations", conversations(messages, all_holes, snapshot.buckets, within)),
             ("events", events(messages, all_holes, snapshot.buckets)),
         ):
             entry.add += _write(spark, warehouse, table, _only(spark, rows, stale.make))

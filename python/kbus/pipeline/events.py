@@ -27,6 +27,7 @@ from pyspark.sql.types import LongType
 from kbus import abi
 
 from . import schemas
+from .buckets import bucket_column
 from .holes import GAP
 
 _COLUMNS = [each.name for each in schemas.EVENTS]
@@ -77,7 +78,7 @@ def events(messages: DataFrame, holes: DataFrame, buckets: int) -> DataFrame:
         .withColumn("until_mono_ns", F.lit(None).cast("bigint"))
         .select(*_COLUMNS, F.to_date("ts").alias("date"), "bucket")
     )
-    bucket = (F.crc32(F.encode("device", "UTF-8")) % buckets).cast("int")
+    bucket = bucket_column(F.col("device"), buckets)
     from_holes = (
         holes.where(F.col("until_ns").isNotNull())
         .withColumn("mono_ns", F.col("from_ns"))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from kbus.capture.blocks import Damage
 
 from .batches import Messages, messages
+from .buckets import bucket_of
 from .parquet import Parts
 from .paths import GZIP, Upload, existing
 from .scan import Counts, End, Range, outline, scan
@@ -133,11 +133,6 @@ def _take(
     bucket = bucket_of(found.section.device, buckets)
     for day, columns in by_day(found, keep):
         parts.add(Partition(day.isoformat(), bucket), columns)
-
-
-def bucket_of(device: str, buckets: int) -> int:
-    """Return the bucket of a device."""
-    return zlib.crc32(device.encode()) % buckets
 
 
 def _not_covered(found: Messages, covered: list[tuple[int, int]]) -> Optional[NDArray[np.bool_]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from .buckets import bucket_column
 from .warehouse import Entry, Partition
 
 
@@ -67,8 +68,8 @@ def _is_near() -> Column:
 
 
 def _partitions(stretches: DataFrame, buckets: int) -> frozenset[Partition]:
-    bucket = (F.crc32(F.encode("device", "UTF-8")) % buckets).cast("int")
-    rows = stretches.select(F.explode("dates").alias("date"), bucket.alias("bucket")).distinct().collect()
+    bucket = bucket_column(F.col("device"), buckets).alias("bucket")
+    rows = stretches.select(F.explode("dates").alias("date"), bucket).distinct().collect()
     return frozenset(Partition(row.date.isoformat(), row.bucket) for row in rows)
 
 

@@ -86,14 +86,13 @@ def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint:
     for row in batch.collect():
         path = existing(row.path)
         status = Path(path).stat()
-        upload = Upload(row.path, row.end, status.st_mtime_ns)
+        upload = Upload(row.path, status.st_size, status.st_mtime_ns)
         each = files.setdefault(row.path, Inspected(upload))
         if row.section is None:
             each.damage.append(Damage(row.begin, row.end - row.begin, FORGOTTEN))
         else:
             with Path(path).open("rb") as file:
                 each.ranges.append(Range(row.begin, row.end, section_at(file, row.section)))
-        each.upload = upload._replace(size=max(row.end, each.upload.size))
     taken = Ingested()
     sections = tasks.run(batch.sparkSession, _captures, list(files.values()), "looking at files")
     for each, captures in zip(files.values(), sections):
