@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from . import schemas
+from . import holes, schemas
 from .aggregates import AGGREGATES, Aggregate
 from .conversations import WITHIN, conversations
 from .events import events
-from .holes import holes
 from .stale import changed, stale_conversations
 from .warehouse import Entry, Part, Partition, Warehouse
 
@@ -60,23 +59,19 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     done = Derived()
     if not new:
         return done
-    stretches = warehouse.read_parts(spark, "stretches", snapshot.of("stretches"))
-    stale = stale_conversations(
-        stretches, warehouse.read_parts(spark, "stretches", new), within, snapshot.buckets
-    )
+    stretches = warehouse.rows(snapshot.of("stretches"))
+    stale = stale_conversations(stretches, warehouse.rows(new), within, snapshot.buckets)
     read = snapshot.of("messages", stale.read)
     messages = warehouse.read_parts(spark, "messages", read)
-    all_holes = holes(stretches).cache()
-    try:
-        entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
-        for table, rows in (
-            ("conversations", conversations(messages, all_holes, snapshot.buckets, within)),
-            ("events", events(messages, all_holes, snapshot.buckets)),
-        ):
-            entry.add += _write(spark, warehouse, table, _only(spark, rows, stale.make))
-            entry.remove += [part.path for part in snapshot.of(table, stale.make)]
-    finally:
-        all_holes.unpersist()
+    in_between = holes.frame(spark, holes.holes(stretches))
+    entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
+    for table, rows in (
+        ("conversations", conversations(messages, in_between, snapshot.buckets, within)),
+        ("events", events(messages, in_between, snapshot.buckets)),
+    ):
+        made = rows if stale.make == stale.read else _only(rows, stale.make)
+        entry.add += _write(spark, warehouse, table, made)
+        entry.remove += [part.path for part in snapshot.of(table, stale.make)]
     warehouse.commit(entry, snapshot)
     done.partitions = len(stale.make)
     done.has_read(read)
@@ -127,9 +122,14 @@ def _named(rows: DataFrame, sessions: DataFrame, table: str) -> DataFrame:
     return rows.join(F.broadcast(sessions), "session").select(*names, *_PLACE)
 
 
-def _only(spark: SparkSession, rows: DataFrame, partitions: Iterable[Partition]) -> DataFrame:
-    wanted = spark.createDataFrame([tuple(each) for each in sorted(partitions)], "date string, bucket int")
-    return rows.join(F.broadcast(wanted.withColumn("date", F.to_date("date"))), _PLACE, "left_semi")
+def _only(rows: DataFrame, partitions: Iterable[Partition]) -> DataFrame:
+    buckets: dict[str, list[int]] = {}
+    for each in sorted(partitions):
+        buckets.setdefault(each.date, []).append(each.bucket)
+    wanted = F.lit(False)
+    for date, members in buckets.items():
+        wanted = wanted | ((F.col("date") == F.to_date(F.lit(date))) & F.col("bucket").isin(members))
+    return rows.where(wanted)
 
 
 def _write(spark: SparkSession, warehouse: Warehouse, table: str, rows: DataFrame) -> list[Part]:

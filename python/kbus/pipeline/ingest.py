@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Optional
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from . import tasks
@@ -62,7 +61,7 @@ def ingest(
     found = sorted({each for one in where for each in uploads(one)})
     snapshot = warehouse.snapshot()
     warehouse.clear_abandoned()
-    known = _column_rows(warehouse, snapshot, "files", ["path", "size", "mtime_ns", "sha256"])
+    known = warehouse.rows(snapshot.of("files"), ["path", "size", "mtime_ns", "sha256"])
     seen = {(row["path"], row["size"], row["mtime_ns"]) for row in known}
     digests = {row["sha256"] for row in known if row["sha256"]}
     fresh = [each for each in found if tuple(each) not in seen]
@@ -160,7 +159,7 @@ def _with_earlier_rows(
     by_path = {row["path"]: row for row in rows}
     removed = []
     for part in snapshot.of("files"):
-        earlier = pq.read_table(warehouse.root / part.path, partitioning=None).to_pylist()
+        earlier = warehouse.rows([part])
         if any(row["path"] in by_path for row in earlier):
             removed.append(part.path)
             for row in earlier:
@@ -191,19 +190,10 @@ def _load(root: str, buckets: int, covered: Covered, todo: list[tuple[str, Range
     return load(root, buckets, todo, covered)
 
 
-def _column_rows(
-    warehouse: Warehouse, snapshot: Snapshot, table: str, columns: list[str]
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for part in snapshot.of(table):
-        rows += pq.read_table(warehouse.root / part.path, columns=columns, partitioning=None).to_pylist()
-    return rows
-
-
 def _covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
     """Return which parts of these sections are in the tables."""
     covered: Covered = defaultdict(list)
-    for row in _column_rows(warehouse, snapshot, "stretches", ["capture", "begin", "end"]):
+    for row in warehouse.rows(snapshot.of("stretches"), ["capture", "begin", "end"]):
         if row["capture"] in captures:
             covered[row["capture"]].append((row["begin"], row["end"]))
     return dict(covered)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Optional
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 import kbus
@@ -44,7 +45,14 @@ def start(
     ``master`` and ``options`` are Spark's; below spark-submit, which has its own, they may be left out.
     Raises NoSpark.
     """
-    if "SPARK_ENV_LOADED" not in os.environ:
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    settings = {**_DEFAULTS, "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1))}
+    if is_submitted:
+        # What was said on the command line of spark-submit holds.
+        given = SparkConf()
+        del settings["spark.sql.shuffle.partitions"]
+        settings = {key: value for key, value in settings.items() if not given.contains(key)}
+    else:
         _check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     package = str(Path(kbus.__file__).resolve().parent.parent)
@@ -52,14 +60,12 @@ def start(
     if package not in paths:
         # The workers import kbus too, also where it is not installed but run from its sources.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [package, *paths]))
+    settings = {**settings, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], **(options or {})}
     builder = SparkSession.builder.appName(name)
-    settings = {**_DEFAULTS, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], **(options or {})}
+    if master or not (is_submitted or "spark.master" in settings):
+        builder = builder.master(master or "local[*]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if master:
-        builder = builder.master(master)
-    elif "SPARK_ENV_LOADED" not in os.environ and "spark.master" not in settings:
-        builder = builder.master("local[*]")
     try:
         spark = builder.getOrCreate()
     except Exception as error:

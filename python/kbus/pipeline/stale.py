@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
-from .buckets import bucket_column
+from .buckets import bucket_of
+from .holes import Stretch, in_order
 from .warehouse import Entry, Partition
 
 
@@ -20,57 +18,58 @@ class Stale(NamedTuple):
     read: frozenset[Partition]
 
 
-def stale_conversations(stretches: DataFrame, new: DataFrame, within: int, buckets: int) -> Stale:
+def stale_conversations(
+    stretches: Iterable[Stretch], new: Iterable[Stretch], within: int, buckets: int
+) -> Stale:
     """Return what new stretches change in conversations and events, given all stretches.
 
-    A request may be answered in a stretch that begins ``within`` seconds after its own ends, and a hole lies
-    between a stretch and the next one of the session. Which dates that concerns is what the stretches say,
-    and not what follows from these times: a clock may have been set in between.
+    A request may be answered in a stretch that begins ``within`` seconds after its own ends, and a hole
+    lies between a stretch and the next one of the session. Which dates that concerns is what the stretches
+    say, and not what follows from these times: a clock may have been set in between.
     """
     bound = within * 1_000_000_000
-    order = Window.partitionBy("session").orderBy("first_mono_ns", "first_lost", "begin")
-    numbered = stretches.select(
-        "session", "device", "capture", "begin", "first_mono_ns", "last_mono_ns", "dates",
-        F.row_number().over(order).alias("number"),
-    ).cache()  # fmt: skip
-    try:
-        fresh = numbered.join(new.select("session", "capture", "begin"), ["session", "capture", "begin"])
-        concerned = (
-            numbered.alias("all").join(_near(fresh, bound), "session").where(_is_near()).select("all.*")
-        )
-        make = _partitions(concerned, buckets)
-        if not make:
-            return Stale(make, make)
-        dates = [each.date for each in make]
-        in_made = numbered.where(
-            F.arrays_overlap("dates", F.array(*(F.to_date(F.lit(date)) for date in set(dates))))
-        )
-        needed = (
-            numbered.alias("all").join(_near(in_made, bound), "session").where(_is_near()).select("all.*")
-        )
-        return Stale(make, make | _partitions(needed, buckets))
-    finally:
-        numbered.unpersist()
-
-
-def _near(stretches: DataFrame, bound: int) -> DataFrame:
-    return stretches.select(
-        "session",
-        (F.col("first_mono_ns") - bound).alias("from_ns"),
-        (F.col("last_mono_ns") + bound).alias("to_ns"),
-        F.col("number").alias("of"),
+    sessions = in_order(stretches)
+    fresh = {_identity(each) for each in new}
+    make = frozenset(
+        partition
+        for session in sessions
+        for each in _near(session, [_identity(one) in fresh for one in session], bound)
+        for partition in _partitions(each, buckets)
     )
+    read = frozenset(
+        partition
+        for session in sessions
+        for each in _near(session, [not make.isdisjoint(_partitions(one, buckets)) for one in session], bound)
+        for partition in _partitions(each, buckets)
+    )
+    return Stale(make, make | read)
 
 
-def _is_near() -> Column:
-    in_time = (F.col("all.last_mono_ns") >= F.col("from_ns")) & (F.col("all.first_mono_ns") <= F.col("to_ns"))
-    return in_time | (F.col("all.number") == F.col("of") - 1)
+def _identity(stretch: Stretch) -> tuple[object, ...]:
+    return stretch["session"], stretch["capture"], stretch["begin"]
 
 
-def _partitions(stretches: DataFrame, buckets: int) -> frozenset[Partition]:
-    bucket = bucket_column(F.col("device"), buckets).alias("bucket")
-    rows = stretches.select(F.explode("dates").alias("date"), bucket).distinct().collect()
-    return frozenset(Partition(row.date.isoformat(), row.bucket) for row in rows)
+def _near(session: list[Stretch], chosen: list[bool], bound: int) -> list[Stretch]:
+    """Return the stretches of a session that are chosen, near in time to one that is, or just before it."""
+    near = list(chosen)
+    # Both ways through those that are in order: how far the chosen ones behind, or before, reach.
+    reach = -1
+    for index, each in enumerate(session):
+        near[index] |= each["first_mono_ns"] <= reach
+        if chosen[index]:
+            reach = max(reach, each["last_mono_ns"] + bound)
+    start = 1 << 63
+    for index in range(len(session) - 1, -1, -1):
+        each = session[index]
+        near[index] |= each["last_mono_ns"] >= start or (index + 1 < len(session) and chosen[index + 1])
+        if chosen[index]:
+            start = min(start, each["first_mono_ns"] - bound)
+    return [each for each, is_near in zip(session, near) if is_near]
+
+
+def _partitions(stretch: Stretch, buckets: int) -> list[Partition]:
+    bucket = bucket_of(stretch["device"], buckets)
+    return [Partition(date.isoformat(), bucket) for date in stretch["dates"]]
 
 
 def changed(entries: Iterable[Entry], table: str) -> frozenset[Partition]:
