@@ -85,12 +85,13 @@ def growth(results: dict[int, Any]) -> str:
     for stage, goal in GOALS.items():
         reached = largest / results[largest][stage]["cpu"]
         goals.append((stage, f"{goal:,}", f"{reached:,.0f}", _fits(reached >= goal)))
+    told = f"With {largest:,} messages, all included:\n\n"
+    told += table(("stage", "goal, messages a CPU second", "reached", ""), goals)
+    if not rows:
+        return told
     return (
         "Growth is the exponent e of CPU time as size\\ :sup:`e`. The last column leaves out what it takes to"
-        " start.\n\n"
-        + table(head, rows)
-        + f"\nWith {largest:,} messages, all included:\n\n"
-        + table(("stage", "goal, messages a CPU second", "reached", ""), goals)
+        f" start.\n\n{table(head, rows)}\n{told}"
     )
 
 
