@@ -16,6 +16,7 @@ from . import holes, schemas
 from .aggregates import AGGREGATES, Aggregate
 from .conversations import WITHIN, conversations
 from .events import events
+from .session import suit
 from .stale import changed, stale_conversations
 from .warehouse import Entry, Part, Partition, Warehouse
 
@@ -62,6 +63,8 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     stretches = warehouse.rows(snapshot.of("stretches"))
     stale = stale_conversations(stretches, warehouse.rows(new), within, snapshot.buckets)
     read = snapshot.of("messages", stale.read)
+    done.has_read(read)
+    suit(spark, done.read_rows)
     messages = warehouse.read_parts(spark, "messages", read)
     in_between = holes.frame(spark, holes.holes(stretches))
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
@@ -74,7 +77,6 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
         entry.remove += [part.path for part in snapshot.of(table, stale.make)]
     warehouse.commit(entry, snapshot)
     done.partitions = len(stale.make)
-    done.has_read(read)
     done.has_written(entry.add)
     return done
 
@@ -95,6 +97,7 @@ def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
         all_stale |= stale
         read = snapshot.of(aggregate.source, stale)
         done.has_read(read)
+        suit(spark, sum(part.rows for part in read))
         entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
         for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
             entry.remove += [part.path for part in snapshot.of(table, stale)]

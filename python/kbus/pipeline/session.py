@@ -20,6 +20,8 @@ from .source import register
 
 #: Java versions that Spark 4 runs on
 _OLDEST_JAVA = 17
+#: Rows from which on it pays to compile a query
+_PAYS = 500_000
 
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -72,6 +74,16 @@ def start(
         raise NoSpark(f"Spark does not start: {str(error).splitlines()[0]}") from error
     register(spark)
     return spark
+
+
+def suit(spark: SparkSession, rows: int) -> None:
+    """Have Spark compile what it does from now on only if there are so many rows that it pays.
+
+    It takes longer to compile a query than to interpret it for the recording of one device.
+    """
+    pays = rows >= _PAYS
+    spark.conf.set("spark.sql.codegen.wholeStage", pays)
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if pays else "NO_CODEGEN")
 
 
 def _check_java() -> None:

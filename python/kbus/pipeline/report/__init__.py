@@ -10,6 +10,7 @@ from typing import Optional
 from pyspark.sql import SparkSession
 
 from ..scope import Scope, Tables
+from ..session import suit
 from ..warehouse import Warehouse
 from .facts import gather
 from .page import page
@@ -28,7 +29,9 @@ def write_report(
 
     ``compare`` are two scopes to set side by side. Raises OSError.
     """
-    facts = gather(Tables(spark, warehouse, scope), scope, compare)
+    snapshot = warehouse.snapshot()
+    suit(spark, sum(part.rows for part in snapshot.parts.values() if part.table != "messages"))
+    facts = gather(Tables(spark, warehouse, scope, snapshot), scope, compare)
     text = page(facts).encode()
     draft = output.with_name(f".{output.name}.draft")
     draft.write_bytes(text)
