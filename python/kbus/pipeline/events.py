@@ -28,7 +28,6 @@ from kbus import abi
 
 from . import schemas
 from .buckets import bucket_column
-from .holes import GAP
 
 _COLUMNS = [each.name for each in schemas.EVENTS]
 _STATUSES = {
@@ -84,7 +83,7 @@ def events(messages: DataFrame, holes: DataFrame, buckets: int) -> DataFrame:
         .withColumn("mono_ns", F.col("from_ns"))
         .withColumn("ksock", F.lit(0).cast("bigint"))
         .withColumn("name", F.lit(None).cast("string"))
-        .withColumn("until_mono_ns", F.when(F.col("kind") == GAP, F.col("until_ns")))
+        .withColumn("until_mono_ns", F.col("until_ns"))
         .select(*_COLUMNS, F.to_date("ts").alias("date"), bucket.alias("bucket"))
     )
     return from_messages.unionByName(from_holes)
