@@ -11,7 +11,7 @@ ignored        ``$.KBUS.Replier.Ignored``: it closed, a request was read        
 unbound        ``$.KBUS.Replier.Unbound``: it unbound, a request was unread         the replier
 messages_lost  ``$.KBUS.MessagesLost``: a KSock was full, ``count`` messages        the one that lost
 events_lost    ``$.KBUS.UnbindEventsLost``                                          the one that lost
-recorder_lost  frames: the recorder's own KSock was full, ``count`` messages        0
+recorder_lost  frames: the recorder's own KSock was full, until ``until_mono_ns``   0
 recording_gap  frames: no recording, or a damaged one, until ``until_mono_ns``      0
 ============== ==================================================================== =================== =====
 """
