@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import session
+from kbus.pipeline import cli, session
 
-OPTIONS = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g", "spark.default.parallelism": "2"}
+#: Little data, so Java need not do its best
+OPTIONS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +24,12 @@ def spark() -> Iterator[SparkSession]:
     spark = session.start("tests", "local[2]", OPTIONS)
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command, in the Spark that is there already."""
+    monkeypatch.setattr(session, "start", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+
+    return lambda *words: cli.main(list(words))

@@ -188,9 +188,9 @@ def month(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for device in ("pump", "valve"):
         for day in range(6):
             for hour in range(2):
-                count = chance.randrange(20, 30)
+                count = chance.randrange(60, 70)
                 if (device, day, hour) in (("pump", 4, 1), ("valve", 5, 0)):
-                    count = 90
+                    count = 200
                 names = ["$.Beat", *(["$.Sometimes"] if (device, day) != ("valve", 4) else [])]
                 messages = [Announcement(names[k % len(names)]) for k in range(count)]
                 begin = NOON + (day * 24 + hour) * slow.HOUR

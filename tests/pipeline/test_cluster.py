@@ -15,30 +15,28 @@ from tests.pipeline import fleet
 from tests.pipeline.conftest import OPTIONS
 
 COMMAND = [sys.executable, "-m", "kbus.pipeline", "run", "--quiet", "--buckets", "4"]
+MASTERS = ("local[2]", "local-cluster[2,1,1024]")
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Warehouse]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Warehouse]:
     where = tmp_path_factory.mktemp("cluster")
     captures = where / "captures"
     captures.mkdir()
-    fleet.make(captures, seconds=120)
-    made = {}
-    for number, master in enumerate(("local[2]", "local-cluster[2,1,1024]")):
-        root = where / f"tables{number}"
-        options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
-        subprocess.run(
-            [*COMMAND, *options, "--master", master, "--tables", str(root),
-             "--output", str(where / "report.html"), str(captures)],
-            check=True, timeout=400,
-        )  # fmt: skip
-        made[master] = Warehouse.open(str(root))
+    fleet.make(captures, seconds=90)
+    options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+    made = []
+    for number, master in enumerate(MASTERS):
+        root, report = where / f"tables{number}", where / "report.html"
+        words = ["--master", master, "--tables", str(root), "--output", str(report), str(captures)]
+        subprocess.run([*COMMAND, *options, *words], check=True, timeout=600)
+        made.append(Warehouse.open(str(root)))
     return made
 
 
 @pytest.mark.parametrize("table", [name for name in schemas.TABLES if name != "files"])
-def test_every_table_is_the_same(tables: dict[str, Warehouse], table: str) -> None:
-    one, other = (_rows(warehouse, table) for warehouse in tables.values())
+def test_every_table_is_the_same(tables: list[Warehouse], table: str) -> None:
+    one, other = (_rows(warehouse, table) for warehouse in tables)
     assert one == other
     assert one
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
@@ -124,13 +125,18 @@ def test_without_java(tmp_path: Path) -> None:
     assert done.returncode == 1 and f"{old} is Java 1.8: Spark needs Java 17 or later" in done.stderr
 
 
-def test_not_a_capture(tmp_path: Path) -> None:
+def test_not_a_capture(
+    pipeline: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("nothing that anybody recorded")
-    done = run(*PIPELINE, "ingest", *SPARK, "--quiet", "--tables", str(tmp_path / "tables"), str(notes))
-    assert done.returncode == 1
-    assert "ingest: 1 files: not a capture" in done.stderr
-    assert done.stderr.rstrip().endswith("kbus-pipeline ingest: none of the files is a capture")
+    assert pipeline("ingest", "--quiet", "--tables", str(tmp_path / "tables"), str(notes)) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "ingest: 1 files: not a capture",
+        "ingest: 1 pieces of damage, 29 bytes passed over",
+        "kbus-pipeline ingest: none of the files is a capture",
+    ]
 
 
 def test_without_spark(tmp_path: Path) -> None:

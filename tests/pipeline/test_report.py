@@ -37,7 +37,7 @@ def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     where = tmp_path_factory.mktemp("report")
     captures = where / "captures"
     captures.mkdir()
-    fleet.make(captures)
+    fleet.make(captures, seconds=120)
     warehouse = Warehouse.create(str(where / "tables"), buckets=2)
     ingest(spark, warehouse, [str(captures)])
     derive.make_conversations(spark, warehouse)

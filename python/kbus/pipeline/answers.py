@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from . import sketch
-from .holes import LOST
+from .holes import GAP, LOST
 from .scope import Tables
 
 _BUS = ["device", "bus"]
@@ -27,9 +27,22 @@ LATEST_DAYS = 28
 
 
 def observed(tables: Tables) -> DataFrame:
-    """Return, for each device and bus, ``seconds``: how long it was recorded without a hole."""
-    length = (F.col("last_mono_ns") - F.col("first_mono_ns")) / 1e9
-    return tables["stretches"].groupBy(*_BUS).agg(F.sum(length).alias("seconds"))
+    """Return, for each device and bus, ``seconds``: how long it was recorded, without the holes."""
+    spans = (
+        tables["stretches"]
+        .groupBy("session", *_BUS)
+        .agg(F.min("first_mono_ns").alias("begin"), F.max("last_mono_ns").alias("end"))
+    )
+    holes = (
+        tables["events"]
+        .where(F.col("kind").isin(LOST, GAP))
+        .join(spans.select("session", "begin", "end"), "session")
+        .where((F.col("mono_ns") >= F.col("begin")) & (F.col("until_mono_ns") <= F.col("end")))
+        .groupBy("session")
+        .agg(F.sum(F.col("until_mono_ns") - F.col("mono_ns")).alias("missed"))
+    )
+    length = F.col("end") - F.col("begin") - F.coalesce("missed", F.lit(0))
+    return spans.join(holes, "session", "left").groupBy(*_BUS).agg(F.sum(length / 1e9).alias("seconds"))
 
 
 def rates(tables: Tables) -> DataFrame:
@@ -184,7 +197,7 @@ def full_queues(tables: Tables) -> DataFrame:
         .groupBy("session")
         .agg(F.min("catches_all").alias("catches_all"))
         .where(F.col("catches_all"))
-        .join(tables["events"].where(F.col("kind").isin(LOST, "recording_gap")), "session", "left_anti")
+        .join(tables["events"].where(F.col("kind").isin(LOST, GAP)), "session", "left_anti")
     )
     minutes = (
         tables["traffic_minute"]

@@ -11,7 +11,7 @@ ignored        ``$.KBUS.Replier.Ignored``: it closed, a request was read        
 unbound        ``$.KBUS.Replier.Unbound``: it unbound, a request was unread         the replier
 messages_lost  ``$.KBUS.MessagesLost``: a KSock was full, ``count`` messages        the one that lost
 events_lost    ``$.KBUS.UnbindEventsLost``                                          the one that lost
-recorder_lost  frames: the recorder's own KSock was full, ``count`` messages        0
+recorder_lost  frames: the recorder's own KSock was full, until ``until_mono_ns``   0
 recording_gap  frames: no recording, or a damaged one, until ``until_mono_ns``      0
 ============== ==================================================================== =================== =====
 """
@@ -28,7 +28,6 @@ from kbus import abi
 
 from . import schemas
 from .buckets import bucket_column
-from .holes import GAP
 
 _COLUMNS = [each.name for each in schemas.EVENTS]
 _STATUSES = {
@@ -84,7 +83,7 @@ def events(messages: DataFrame, holes: DataFrame, buckets: int) -> DataFrame:
         .withColumn("mono_ns", F.col("from_ns"))
         .withColumn("ksock", F.lit(0).cast("bigint"))
         .withColumn("name", F.lit(None).cast("string"))
-        .withColumn("until_mono_ns", F.when(F.col("kind") == GAP, F.col("until_ns")))
+        .withColumn("until_mono_ns", F.col("until_ns"))
         .select(*_COLUMNS, F.to_date("ts").alias("date"), bucket.alias("bucket"))
     )
     return from_messages.unionByName(from_holes)

@@ -19,7 +19,7 @@ from .sections import Section, section
 from .walk import Packets, Run
 
 #: Bytes that are looked at together. A longer block is looked at alone.
-PIECE = 8 << 20
+PIECE = 2 << 20
 
 
 class Piece(NamedTuple):

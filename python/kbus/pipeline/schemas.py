@@ -180,7 +180,7 @@ EVENTS = (
     Column("ksock", "bigint", "KSock id that it is about; 0 for the recorder or nobody"),
     Column("name", "string", "message name that it is about; null for none"),
     Column("count", "bigint", "how many messages"),
-    Column("until_mono_ns", "bigint", "end of a hole in the recording; null for other events"),
+    Column("until_mono_ns", "bigint", "when the hole of recorder_lost or recording_gap ends; else null"),
 )
 
 _PERIOD = (Column("period", "timestamp", "when the minute or the hour begins, UTC"),)

@@ -18,7 +18,7 @@ device   only these devices, with commas between them
 since    only messages from this time on, ISO 8601
 until    only messages before this time
 name     only messages whose name begins so
-maxBytes streaming: take about so many bytes of captures at a time; a piece of 8 MiB is the least
+maxBytes streaming: take about so many bytes of captures at a time; a piece of 2 MiB is the least
 settle   streaming: a file that nobody has written to for so many seconds is not growing any more (60)
 ranges   streaming: true gives a row a range of a file that is new, and not its messages
 ======== ============================================================================================
