@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 PROGRAMS = HERE / "c" / "bin"
 MODULE = HERE.parents[1] / "kernel" / "kbus.ko"
 BUDGET = HERE / "budget.json"
-LIMIT = 60
+LIMIT = 240
 """Seconds for the machine, the boot included."""
 
 QEMU = [
