@@ -135,13 +135,12 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 		ks->in = NULL;
 		ks->in_pos = 0;
 		if (item) {
-			ks->in_flags = kbus_msg_header(item->msg)->flags |
-				(item->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
+			ks->in_flags = kbus_item_flags(item);
 			kbus_queue_pop(q);
 			refcount_inc(&item->msg->refs);
 			ks->in = item->msg;
 		}
-		more = !list_empty(&q->waiting) || q->lost_unreported;
+		more = kbus_queue_wants_room(q);
 		spin_unlock(&q->lock);
 		mutex_unlock(&ks->in_lock);
 	} while (!is_next);

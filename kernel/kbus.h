@@ -201,6 +201,13 @@ static inline struct kbus_message_header *kbus_msg_header(const struct kbus_msg 
 	return (struct kbus_message_header *)msg->head;
 }
 
+/* The flags that whoever reads this copy sees */
+static inline u32 kbus_item_flags(const struct kbus_item *item)
+{
+	return kbus_msg_header(item->msg)->flags |
+		(item->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
+}
+
 static inline bool kbus_id_is_set(const struct kbus_msg_id *id)
 {
 	return id->network_id || id->serial_num;
@@ -266,6 +273,12 @@ struct kbus_queue {
 	struct list_head waiting;	/* kbus_wait.node, in the order of .since */
 	struct list_head woken;		/* those of them who may come or not */
 };
+
+/* Does anything wait for room there? The queue's lock is held. */
+static inline bool kbus_queue_wants_room(const struct kbus_queue *q)
+{
+	return !list_empty(&q->waiting) || q->lost_unreported;
+}
 
 void kbus_queue_init(struct kbus_queue *q);
 u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer);
@@ -563,6 +576,12 @@ struct kbus_send {
 	ktime_t until;
 	struct kbus_request *request;
 };
+
+/* Is the message still to be sent, whatever else has come of SEND? */
+static inline bool kbus_send_is_kept(int err)
+{
+	return err == -EAGAIN || err == -ERESTARTSYS;
+}
 
 int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
 int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);

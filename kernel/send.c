@@ -369,12 +369,6 @@ release_slot:
 	return err;
 }
 
-/* Is the message still to be sent, whatever else has come of SEND? */
-static bool kbus_send_is_kept(int err)
-{
-	return err == -EAGAIN || err == -ERESTARTSYS;
-}
-
 /* Did the message get as far as to use a serial number? */
 static bool kbus_send_used_serial(int err)
 {

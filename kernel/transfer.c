@@ -24,12 +24,6 @@ struct kbus_transfer_copy {
 	u32 flags;
 };
 
-static u32 kbus_transfer_flags(const struct kbus_item *item)
-{
-	return kbus_msg_header(item->msg)->flags |
-		(item->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
-}
-
 /* How many bytes of the buffers go with a message of @len bytes */
 static u64 kbus_transfer_step(u32 len)
 {
@@ -82,11 +76,6 @@ static void kbus_transfer_advance(struct kbus_transfer *t, const u32 *lens,
 	}
 }
 
-static bool kbus_transfer_is_kept(int err)
-{
-	return err == -EAGAIN || err == -ERESTARTSYS;
-}
-
 static int kbus_transfer_store_ids(struct kbus_transfer *t, const struct kbus_msg_id *ids,
 				   unsigned int count)
 {
@@ -115,7 +104,7 @@ static int kbus_transfer_send_kept(struct kbus_ksock *ks, struct kbus_transfer *
 	if (!kbus_transfer_can_store(t, 1))
 		return -EFAULT;
 	err = kbus_send_waiting(ks, until, &id);
-	t->kept = kbus_transfer_is_kept(err);
+	t->kept = kbus_send_is_kept(err);
 	if (err)
 		return err;
 	err = kbus_transfer_store_ids(t, &id, 1);
@@ -140,7 +129,7 @@ static int kbus_transfer_send_batch(struct kbus_ksock *ks, struct kbus_transfer 
 		return -EFAULT;
 	}
 	err = kbus_send_msgs(ks, out.msgs, out.count, until, out.ids, &sent);
-	t->kept = kbus_transfer_is_kept(err);
+	t->kept = kbus_send_is_kept(err);
 	kbus_transfer_advance(t, out.lens, sent + t->kept);
 	if (sent && kbus_transfer_store_ids(t, out.ids, sent) && !err)
 		err = -EFAULT;
@@ -189,7 +178,7 @@ static unsigned int kbus_transfer_peek(struct kbus_queue *q, const struct kbus_t
 		refcount_inc(&msg->refs);
 		copies[count].item = item;
 		copies[count].msg = msg;
-		copies[count].flags = kbus_transfer_flags(item);
+		copies[count].flags = kbus_item_flags(item);
 		count++;
 		space -= min_t(u64, kbus_transfer_step(msg->len), space);
 	}
@@ -210,7 +199,7 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
 		/* Another item at the same address has another message. */
 		if (!item || item != copies[i].item || item->msg != copies[i].msg ||
-		    kbus_transfer_flags(item) != copies[i].flags)
+		    kbus_item_flags(item) != copies[i].flags)
 			break;
 		kbus_queue_pop(q);
 	}
@@ -283,7 +272,7 @@ static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
 	t->queued = q->count;
 	t->next_len = next ? next->msg->len : 0;
 	t->lost = q->lost;
-	more = !list_empty(&q->waiting) || q->lost_unreported;
+	more = kbus_queue_wants_room(q);
 	spin_unlock(&q->lock);
 	/* Even with nothing popped: there may have been no memory for a report. */
 	if (more && t->receive_len)

@@ -43,11 +43,11 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0",
 		"1 message 1 0 16 0 0 128", "2 message 2 0 16 0 0 128", "0 maxmsgs 0 2 0",
 		"0 unbind 0 0 0 0 0", "0 switch 0 0 1 0", "2 discard 1", "0 maxmsgs 0 10 0",
-	}, {	/* EAGAIN, and SEND again */
+	}, {	/* EAGAIN, and SEND again, with nowhere for the id first */
 		"0 nonblock 1 1", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
 		"0 message 1 0 0 0 0 128", "0 message 1 0 16 0 0 128",
 		"0 message 1 0 0 0 0 128", "0 poll 1 1 4", "0 take 0 0", "0 poll 1 1 4",
-		"0 send 1 0",
+		"0 send 1 6", "0 send 1 0",
 	}, {	/* a waiter in front of others does not come back */
 		"0 nonblock 1 1", "0 nonblock 2 1", "0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0",
 		"0 message 3 0 0 0 0 128", "0 message 1 0 16 0 0 128",

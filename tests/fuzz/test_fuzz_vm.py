@@ -40,7 +40,7 @@ OUTCOMES = {
         "EMSGSIZE",
         "ENOLCK",
     },
-    "send": {"EAGAIN", "ENOMSG"},
+    "send": {"EAGAIN", "EFAULT", "ENOMSG"},
     "ioctl": {"ENOTTY"},
 }
 """How operations end even in a short run on a slow machine, where there are some 3000 of them."""

@@ -8,19 +8,36 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from tests.kernel.helpers import wait_until
 
-_SERVER = ("tmux", "-L", f"kbus-test-{os.getpid()}", "-f", "/dev/null")
 _ENDED = "ended with status "
 
 
 class Terminal:
     """The terminal; what is on its screen, and keys."""
 
+    _numbers = count()
+
+    def __init__(self) -> None:
+        # A server of its own: one that has been told to end may still take a command, and then not do it.
+        self._server = f"kbus-test-{os.getpid()}-{next(self._numbers)}"
+
+    def tmux(self, *arguments: str) -> str:
+        """Run a command of tmux; its output."""
+        done = subprocess.run(
+            ["tmux", "-L", self._server, "-f", "/dev/null", *arguments],
+            capture_output=True,
+            encoding="utf-8",
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def screen(self) -> list[str]:
         """The lines that are on the screen, without blanks at their ends."""
-        return [line.rstrip() for line in _tmux("capture-pane", "-p").splitlines()]
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p").splitlines()]
 
     def wait_for(self, text: str) -> list[str]:
         """Come back when the text is on the screen, with that."""
@@ -38,11 +55,11 @@ class Terminal:
 
     def press(self, *keys: str) -> None:
         """Press keys, by the names that tmux has for them."""
-        _tmux("send-keys", *keys)
+        self.tmux("send-keys", *keys)
 
     def resize(self, columns: int, lines: int) -> None:
         """Give the terminal another size."""
-        _tmux("resize-window", "-x", str(columns), "-y", str(lines))
+        self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
     def end(self) -> int:
         """Wait until the command ends by itself; its exit status. What it left is on the screen."""
@@ -55,16 +72,9 @@ def terminal(*arguments: str, columns: int, lines: int, term: str = "screen") ->
     """A terminal of this size in which `kbus` runs with these arguments."""
     kbus = [sys.executable, "-W", "error", "-m", "kbus.cli", *arguments]
     script = f'TERM={term} "$@"; echo "{_ENDED}$?"; exec sleep infinity'
-    _tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *kbus)
+    started = Terminal()
+    started.tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *kbus)
     try:
-        yield Terminal()
+        yield started
     finally:
-        _tmux("kill-server")
-
-
-def _tmux(*arguments: str) -> str:
-    done = subprocess.run(
-        [*_SERVER, *arguments], capture_output=True, encoding="utf-8", env={**os.environ, "LC_ALL": "C.UTF-8"}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        started.tmux("kill-server")

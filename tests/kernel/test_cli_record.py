@@ -169,7 +169,7 @@ def test_a_full_disk_stops_it_until_there_is_room(ksock: OpenKsock, tmp_path: Pa
             while not stops():
                 sender.send_msg(Announcement("$.A", f"{sent:08d}".encode() * 50))
                 sent += 1
-                wait_until(lambda: _queued_by(recorder) < 50 or stops(), "it reads")
+                wait_until(lambda: _queued_by(recorder) == 0 or stops(), "it reads")
             for _ in range(200):
                 sender.send_msg(Announcement("$.B"))
             ballast.unlink()
@@ -180,7 +180,7 @@ def test_a_full_disk_stops_it_until_there_is_room(ksock: OpenKsock, tmp_path: Pa
         found = records(*captures(disk))
     names = [each.message.name for each in found]
     assert names.count("$.A") == sent and names[-1] == "$.C"
-    assert names.count("$.B") <= 50
+    assert 0 < names.count("$.B") <= 50
     lost = found[-1].facts.lost
     assert names.count("$.B") + lost == 200
     assert f" {lost} lost" in err

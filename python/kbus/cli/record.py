@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,10 +18,10 @@ from ..capture.identity import boot_id, device_name, load_id
 from ..capture.recorder import Recorder
 from ..capture.ring import Ring
 from ..capture.source import Source
+from ..notify import notify
 from . import options
 from .failures import Failure, bind_failure, open_failure
 from .ksocks import EndSignals
-from .notify import notify
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
@@ -175,7 +176,7 @@ def _open(recorder: Recorder, directory: Path) -> None:
 def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     """Record until a signal ends it, and say what came of it."""
     progress = _Progress(recorder, files)
-    notify("READY=1")
+    _tell_systemd("READY=1")
     while not signals.came:
         others = signals.take_others()
         if signal.SIGUSR1 in others:
@@ -184,12 +185,18 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
         if signal.SIGHUP in others:
             recorder.leave(_LEAVE)
         recorder.step(signals, progress.show())
-    notify("STOPPING=1")
+    _tell_systemd("STOPPING=1")
     left = recorder.close()
     progress.end()
     _tell(f"{recorder.messages} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
     if left:
         raise Failure(f"there was no room for the last {left} messages")
+
+
+def _tell_systemd(state: str) -> None:
+    # Recording is what matters: it goes on when nobody listens any more.
+    with suppress(OSError):
+        notify(state)
 
 
 def _tell(text: str) -> None:
@@ -219,7 +226,7 @@ class _Progress:
             if self._is_terminal:
                 print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
             if self._is_service:
-                notify(f"STATUS={text}")
+                _tell_systemd(f"STATUS={text}")
         if now >= self._next:
             self._before = self._recorder.messages
             self._next = now + 1

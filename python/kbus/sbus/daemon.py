@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import Optional
 
 from ..cli import failures, options
+from ..notify import notify
 from . import address, listening, log, packets
 from .address import Address
 from .bridge import Bridge
@@ -22,7 +23,6 @@ from .descriptors import raise_descriptor_limit
 from .keymap import KeyMap
 from .limits import Limits
 from .listening import Access, CannotListen, Listening
-from .notify import tell_systemd
 from .secret import split
 from .server import Server
 from .telling import tell_stats
@@ -81,9 +81,16 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         background.ready()
     # Nothing below makes cycles, and with 100,000 subscriptions to look through clients would wait for it.
     gc.disable()
-    tell_systemd("READY=1")
+    _tell_systemd("READY=1")
     server.run()
-    tell_systemd("STOPPING=1")
+    _tell_systemd("STOPPING=1")
+
+
+def _tell_systemd(state: str) -> None:
+    try:
+        notify(state)
+    except OSError as error:
+        log.say(f"systemd cannot be told {state}: {error.strerror}")
 
 
 def _pidfile(path: str) -> Optional[PidFile]:
