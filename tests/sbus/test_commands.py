@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Wrong command lines, which need no daemon, and addresses."""
+"""Command lines that need no daemon, mostly wrong ones, and addresses."""
 
 from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +29,20 @@ from kbus.sbus.address import Address
 def test_kbus_sbus(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str) -> None:
     assert command.main(arguments) == status
     assert said in capsys.readouterr().err
+
+
+def test_kbus_sbus_without_standard_streams(tmp_path: Path) -> None:
+    where = tmp_path / "socket"
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    program = [sys.executable, "-c", "import sys; from kbus.sbus.command import main; sys.exit(main())"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(where))
+        listening.listen()
+        assert subprocess.call([*closed, *program, "pub", "-a", where, "a", "hello"]) == 0
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.recv(100).endswith(b"hello")
+            assert accepted.recv(100) == b""
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ __all__ = [
     "interval",
     "name_to_bind",
     "name_to_send",
+    "natural",
+    "parse",
     "positive",
     "seconds",
     "size",
@@ -34,6 +36,17 @@ NAME_HELP = "a message name; its last word may be * (one or more words) or %% (e
 
 #: what argparse's add_subparsers() returns; it is generic only for type checkers
 Subparsers = Any
+
+
+def parse(parser: argparse.ArgumentParser, subparsers: Subparsers, words: list[str]) -> argparse.Namespace:
+    """Parse a command line, whose options may stand between the subcommand's arguments.
+
+    A plain parse_args() does not allow that. Raises SystemExit as it does.
+    """
+    if words and words[0] in subparsers.choices:
+        chosen: argparse.ArgumentParser = subparsers.choices[words[0]]
+        return chosen.parse_intermixed_args(words[1:], argparse.Namespace(subcommand=words[0]))
+    return parser.parse_args(words)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

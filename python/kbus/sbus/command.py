@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import select
 import sys
 import time
@@ -21,14 +20,17 @@ from ..cli.data import HEX_HELP, given_data
 from ..cli.failures import Failure
 from ..cli.ksocks import EndSignals
 from ..cli.output import StdoutClosed, put_json, put_line
-from . import address, packets
+from ..cli.streams import forget_stdout, replace_closed_streams
+from . import address
 from .client import Client, Received
+from .options import add_protocol
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbus`` with these arguments, or those of the process, and return its exit status."""
+    replace_closed_streams()
     parser = argparse.ArgumentParser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     _add_pub(subparsers)
@@ -36,12 +38,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     _add_whoami(subparsers)
     words = sys.argv[1:] if argv is None else argv
     try:
-        if words and words[0] in subparsers.choices:
-            # Options may stand between KEY and DATA, which a plain parse_args() does not allow.
-            chosen = subparsers.choices[words[0]]
-            args = chosen.parse_intermixed_args(words[1:], argparse.Namespace(subcommand=words[0]))
-        else:
-            args = parser.parse_args(words)
+        args = options.parse(parser, subparsers, words)
     except SystemExit as wanted:
         return int(wanted.code or 0)
     try:
@@ -52,7 +49,7 @@ def main(argv: Optional[list[str]] = None) -> int:
         print(f"kbus-sbus {args.subcommand}: {failure}", file=sys.stderr)
         return failure.status
     except StdoutClosed:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
     except TimeoutError as error:
         print(f"kbus-sbus {args.subcommand}: {error}", file=sys.stderr)
         return Failure.timed_out("").status
@@ -76,12 +73,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         default=address.DEFAULT,
         help=f"a path or /dev/unix/abstract/HEX (default: {address.DEFAULT})",
     )
-    parser.add_argument(
-        "--protocol",
-        choices=sorted(packets.PROTOCOLS),
-        default="slash",
-        help="dot is revisions 1 and 2, slash 3 and 4 (default: slash)",
-    )
+    add_protocol(parser)
     parser.add_argument(
         "--control",
         action="append",

@@ -23,6 +23,7 @@ from .descriptors import raise_descriptor_limit
 from .keymap import KeyMap
 from .limits import Limits
 from .listening import Access, CannotListen, Listening
+from .options import add_protocol
 from .secret import split
 from .server import Server
 from .telling import tell_stats
@@ -159,12 +160,7 @@ def parser() -> argparse.ArgumentParser:
     bus.add_argument(
         "--root", type=_root, default="$", metavar="NAME", help="the name that keys are below (default: $)"
     )
-    bus.add_argument(
-        "--protocol",
-        choices=sorted(packets.PROTOCOLS),
-        default="slash",
-        help="dot is revisions 1 and 2, slash 3 and 4 (default: slash)",
-    )
+    add_protocol(bus)
     bus.add_argument(
         "--credential-prefix",
         type=_server,

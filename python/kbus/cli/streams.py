@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Standard streams that are closed, at the beginning or in the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["forget_stdout", "replace_closed_streams"]
+
+
+def replace_closed_streams() -> None:
+    """Have /dev/null in place of each standard stream that whoever started the command has closed.
+
+    Otherwise a KSock or a socket would get its number, and Python has None instead of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # This is the lowest number that is free, and so the one of the stream.
+            fd = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(fd, True)
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
+
+
+def forget_stdout() -> None:
+    """Let what is still buffered go nowhere, so that Python does not complain at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
