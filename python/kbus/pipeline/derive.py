@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 
 from . import holes, schemas
 from .aggregates import AGGREGATES, Aggregate
+from .buckets import bucket_of
 from .conversations import WITHIN, conversations
 from .events import events
 from .session import suit
@@ -66,11 +68,13 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     done.has_read(read)
     suit(spark, done.read_rows)
     messages = warehouse.read_parts(spark, "messages", read)
-    in_between = holes.frame(spark, holes.holes(stretches))
+    found = holes.holes(stretches)
+    # Of the others, the events are in partitions that stay.
+    to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
     for table, rows in (
-        ("conversations", conversations(messages, in_between, snapshot.buckets, within)),
-        ("events", events(messages, in_between, snapshot.buckets)),
+        ("conversations", conversations(messages, holes.frame(spark, found), snapshot.buckets, within)),
+        ("events", events(messages, holes.frame(spark, to_make), snapshot.buckets)),
     ):
         made = rows if stale.make == stale.read else _only(rows, stale.make)
         entry.add += _write(spark, warehouse, table, made)
@@ -79,6 +83,10 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     done.partitions = len(stale.make)
     done.has_written(entry.add)
     return done
+
+
+def _partition_of(hole: dict[str, Any], buckets: int) -> Partition:
+    return Partition(hole["ts"].date().isoformat(), bucket_of(hole["device"], buckets))
 
 
 def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
