@@ -34,6 +34,10 @@ in_root() {
 		PYTHONPATH="$repo/python:$repo" PYTHONDONTWRITEBYTECODE=1 RESULTS="$share" "$@"
 }
 
+# kmemleak scans when it is asked to, in the end, and not every ten minutes as well.
+leaks=/sys/kernel/debug/kmemleak
+[ ! -e "$leaks" ] || echo scan=off >"$leaks"
+
 status=0
 fail() {
 	echo "vm: $*" >&2
@@ -52,7 +56,6 @@ else
 fi
 
 scan_for_leaks() {
-	leaks=/sys/kernel/debug/kmemleak
 	if [ -e "$leaks" ]; then
 		# What is younger than five seconds is not reported, nor what has changed since the scan before.
 		sleep 6
