@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from kbus import Ksock
@@ -136,7 +137,17 @@ class Sending:
             self._outcome.append(error)
 
     def _settled(self) -> bool:
-        return bool(self._outcome) or self.waits()
+        # A message that was interrupted waits already when its SEND begins anew.
+        return bool(self._outcome) or (self.waits() and self._sleeps())
+
+    def _sleeps(self) -> bool:
+        """Whether the thread is in SEND, and not running."""
+        task = Path(f"/proc/self/task/{self.thread_id}")
+        try:
+            words = (task / "syscall").read_text().split()
+        except FileNotFoundError:
+            return False
+        return [int(word, 16) for word in words[1:3]] == [self._ksock.fileno(), raw.IOCTLS["SEND"]]
 
     def waits(self) -> bool:
         """True while the message waits for room."""
