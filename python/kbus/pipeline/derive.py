@@ -7,7 +7,6 @@ import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +72,7 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
     for table, rows in (
-        ("conversations", conversations(messages, holes.frame(spark, found), snapshot.buckets, within)),
+        ("conversations", conversations(messages, done.read_rows, found, snapshot.buckets, within)),
         ("events", events(messages, holes.frame(spark, to_make), snapshot.buckets)),
     ):
         made = rows if stale.make == stale.read else _only(rows, stale.make)
@@ -85,7 +84,7 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     return done
 
 
-def _partition_of(hole: dict[str, Any], buckets: int) -> Partition:
+def _partition_of(hole: holes.Hole, buckets: int) -> Partition:
     return Partition(hole["ts"].date().isoformat(), bucket_of(hole["device"], buckets))
 
 

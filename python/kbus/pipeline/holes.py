@@ -21,6 +21,8 @@ SESSION = [each.name for each in schemas.SESSION]
 LOST, GAP = "recorder_lost", "recording_gap"
 #: A row of the table
 Stretch = dict[str, Any]
+#: What ``holes`` finds
+Hole = dict[str, Any]
 _COLUMNS = (
     *schemas.SESSION,
     schemas.Column("kind", "string", "LOST or GAP"),
@@ -48,7 +50,7 @@ def in_order(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
     return [list(members) for _, members in groupby(ordered, itemgetter("session"))]
 
 
-def holes(stretches: Iterable[Stretch]) -> list[dict[str, Any]]:
+def holes(stretches: Iterable[Stretch]) -> list[Hole]:
     """Return the holes, with the columns of ``frame``.
 
     ``until_ns`` is None for the one after the end of a recording, of which nothing is known. ``count`` is how
@@ -96,7 +98,7 @@ def _chains(stretches: Iterable[Stretch]) -> dict[_Piece, int]:
     return chains
 
 
-def _hole(before: Stretch, kind: str, until_ns: Any, count: int) -> dict[str, Any]:
+def _hole(before: Stretch, kind: str, until_ns: Any, count: int) -> Hole:
     return {
         **{name: before[name] for name in SESSION},
         "kind": kind,
@@ -107,7 +109,7 @@ def _hole(before: Stretch, kind: str, until_ns: Any, count: int) -> dict[str, An
     }
 
 
-def frame(spark: SparkSession, found: list[dict[str, Any]]) -> DataFrame:
+def frame(spark: SparkSession, found: list[Hole]) -> DataFrame:
     """Return holes as a DataFrame."""
     rows = [tuple(each[column.name] for column in _COLUMNS) for each in found]
     return spark.createDataFrame(rows, schemas.spark_schema(_COLUMNS))

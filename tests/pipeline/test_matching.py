@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Matching requests and answers against the obvious way to do it, one message after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbus.pipeline import matching, schemas
+from kbus.pipeline.buckets import bucket_of
+
+BOUND = 10
+BUCKETS = 4
+#: Number of a request, number of its answer, and the outcome
+Conversation = tuple[int | None, int | None, str]
+
+
+class Heard(NamedTuple):
+    """A request or an answer."""
+
+    session: int
+    id: int
+    requester: int
+    is_answer: bool
+    synthetic: bool
+    mono_ns: int
+
+
+def holes(draw: st.DrawFn, session: int) -> list[dict[str, Any]]:
+    about = {"session": session, "device": f"device{session}", "boot": "boot", "load": "load", "bus": session}
+    times = sorted(draw(st.lists(st.integers(0, 200), max_size=6)))
+    spans: list[tuple[int, int | None]] = [*zip(times[::2], times[1::2]), (200, None)]
+    return [{**about, "from_ns": begin, "until_ns": until} for begin, until in spans]
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> tuple[list[Heard], list[dict[str, Any]]]:
+    """Messages in the order in which they were recorded, and the holes of two sessions."""
+    heard = []
+    now = 0
+    for _ in range(draw(st.integers(1, 40))):
+        now += draw(st.sampled_from([0, 1, 2, 5, BOUND, BOUND + 1]))
+        is_answer = draw(st.booleans())
+        heard.append(
+            Heard(
+                draw(st.integers(0, 1)),
+                draw(st.sampled_from([1, 2, (1 << 32) + 1, -1])),
+                draw(st.integers(1, 2)),
+                is_answer,
+                is_answer and draw(st.booleans()),
+                now,
+            )
+        )
+    return heard, holes(draw, 0) + holes(draw, 1)
+
+
+def obvious(heard: list[Heard], holes: list[dict[str, Any]]) -> list[Conversation]:
+    """Return the conversations among these messages."""
+    waiting: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    last: dict[tuple[int, int, int], int] = {}
+    found: list[Conversation] = []
+
+    def give_up(numbers: list[int]) -> None:
+        for number in numbers:
+            one = heard[number]
+            missed = any(
+                each["session"] == one.session
+                and each["from_ns"] < one.mono_ns + BOUND
+                and (each["until_ns"] is None or each["until_ns"] > one.mono_ns)
+                for each in holes
+            )
+            found.append((number, None, "incomplete" if missed else "unanswered"))
+
+    for number, each in enumerate(heard):
+        key = each[:3]
+        if each.mono_ns - last.get(key, each.mono_ns) > BOUND:
+            give_up(waiting.pop(key, []))
+        last[key] = each.mono_ns
+        if not each.is_answer:
+            waiting[key].append(number)
+        elif waiting[key]:
+            found.append((waiting[key].pop(0), number, "status" if each.synthetic else "reply"))
+        else:
+            found.append((None, number, "orphan"))
+    for numbers in waiting.values():
+        give_up(numbers)
+    return sorted(found, key=str)
+
+
+@given(recordings(), st.randoms(use_true_random=False))
+def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]], random: Any) -> None:
+    heard, holes = recorded
+    rows = [
+        {
+            **each._asdict(),
+            "rec_seq": number,
+            "ts": datetime.fromtimestamp(number, timezone.utc),
+            "name": f"$.{number}",
+            "sender": 100 + number,
+            "bytes": 1000 + number,
+        }
+        for number, each in enumerate(heard)
+    ]
+    random.shuffle(rows)
+    schema = schemas.arrow_schema(matching.ROWS)
+    batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=7)
+    made = matching.match(matching.sessions(holes, BUCKETS), BOUND, iter(batches))
+    found = pa.Table.from_batches(made, schemas.arrow_schema(matching.CONVERSATIONS)).to_pylist()
+    expected = []
+    for asked, answer, outcome in obvious(heard, holes):
+        first = answer if asked is None else asked
+        assert first is not None
+        one = heard[first]
+        then = None if answer is None else heard[answer].mono_ns
+        expected.append(
+            {
+                "session": one.session,
+                "device": f"device{one.session}",
+                "boot": "boot",
+                "load": "load",
+                "bus": one.session,
+                "network": one.id >> 32 & 0xFFFFFFFF,
+                "serial": one.id & 0xFFFFFFFF,
+                "name": f"$.{first}",
+                "requester": one.requester,
+                "replier": None if answer is None else 100 + answer,
+                "ts": datetime.fromtimestamp(first, timezone.utc),
+                "mono_ns": one.mono_ns,
+                "latency_ns": None if asked is None or then is None else then - one.mono_ns,
+                "outcome": outcome,
+                "status": f"$.{answer}" if outcome == "status" else None,
+                "request_bytes": None if asked is None else 1000 + first,
+                "answer_bytes": None if answer is None else 1000 + answer,
+                "date": datetime.fromtimestamp(first, timezone.utc).date(),
+                "bucket": bucket_of(f"device{one.session}", BUCKETS),
+            }
+        )
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_nothing_is_nothing() -> None:
+    empty = pa.RecordBatch.from_pylist([], schemas.arrow_schema(matching.ROWS))
+    for batches in ([], [empty]):
+        assert list(matching.match({}, BOUND, iter(batches))) == []
