@@ -9,8 +9,8 @@ to the oldest, as KBUS does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -128,8 +128,7 @@ class _Rows:
     def take(self, name: str, which: Integers) -> pa.Array:
         """Return a column of these rows, null where ``which`` is negative."""
         indices = pa.array(self._order[np.maximum(which, 0)], mask=which < 0)
-        taken = self._rows[name].take(indices)
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        return self._rows[name].take(indices).combine_chunks()
 
 
 def _pairs(rows: _Rows, bound: int) -> tuple[Integers, Integers]:
@@ -188,7 +187,7 @@ def _conversations(rows: _Rows, known: Mapping[int, Session], bound: int) -> pa.
         "ts": ts,
         "mono_ns": mono,
         "latency_ns": pa.array(rows.mono[answer] - mono, mask=~is_pair),
-        "outcome": _text(outcome, _OUTCOMES),
+        "outcome": _taken(_OUTCOMES, outcome),
         "status": rows.take("name", np.where(outcome == _STATUS, answer, -1)),
         "request_bytes": rows.take("bytes", asked),
         "answer_bytes": rows.take("bytes", answer),
@@ -207,16 +206,8 @@ class _OfSessions:
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns of a conversation that its session tells."""
-        return {
-            **{
-                name: _text(self._which, [getattr(each, name) for each in self._known])
-                for name in ("device", "boot", "load")
-            },
-            **{
-                name: np.array([getattr(each, name) for each in self._known], np.int32)[self._which]
-                for name in ("bus", "bucket")
-            },
-        }
+        names = ("device", "boot", "load", "bus", "bucket")
+        return {name: _taken([getattr(each, name) for each in self._known], self._which) for name in names}
 
     def have_holes(self, rows: Integers, begin: Integers, end: Integers) -> NDArray[np.bool_]:
         """Return for each of these rows whether its session has a hole after ``begin`` and before ``end``."""
@@ -228,5 +219,5 @@ class _OfSessions:
         return found
 
 
-def _text(which: NDArray[Any], values: Iterable[Optional[str]]) -> pa.Array:
-    return pc.take(pa.array(values, pa.string()), pa.array(which))
+def _taken(values: Sequence[Any], which: NDArray[Any]) -> pa.Array:
+    return pc.take(pa.array(values), pa.array(which))
