@@ -41,7 +41,7 @@ TESTS := $(VM_TESTS)
 # Where there are programs in C for the tests to run.
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # How many series of operations the model and the module do side by side.
-EXAMPLES := 50
+EXAMPLES := 100
 # How many messages make bench-pipeline takes, one after the other.
 MESSAGES := 2000000 8000000 32000000
 

@@ -27,7 +27,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, ksock_stats, take, wait_until
 
-ROUNDS = 200
+ROUNDS = 500
 PATIENCE = 30
 """Seconds for the other process to be run at the same time, where the host has other work."""
 

@@ -23,7 +23,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Warehouse]:
     where = tmp_path_factory.mktemp("cluster")
     captures = where / "captures"
     captures.mkdir()
-    fleet.make(captures, seconds=45)
+    fleet.make(captures, seconds=120)
     options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
     made = []
     for number, master in enumerate(MASTERS):

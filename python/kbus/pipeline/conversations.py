@@ -17,7 +17,7 @@ WITHIN = 60
 #: Messages whose requests and answers a task has in memory together
 _TOGETHER = 2_000_000
 #: Messages for which it pays to have a task
-_PAYS = 10_000
+_PAYS = 1_000
 _KEY = ("session", "id", "requester")
 
 
