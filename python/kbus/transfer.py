@@ -97,10 +97,14 @@ class _Incoming:
         self.argument = bytearray(abi.TRANSFER.size)
         self.deadline = abi.TRANSFER_NOW
         self.at_most = 0
+        self.view = memoryview(b"")
         self.make_room(_SMALL)
 
     def make_room(self, size: int) -> None:
-        """Have memory for a message of so many bytes."""
+        """Have memory for so many bytes at least."""
+        if len(self.view) >= size:
+            # A message that fits came just after the kernel's last look at the queue.
+            return
         self.view, self.address = _memory(_grown(size))
         _U64.pack_into(self.argument, _RECEIVE_AT, self.address)
         abi.U32.pack_into(self.argument, _RECEIVE_LEN_AT, len(self.view))
@@ -260,8 +264,7 @@ class Transfer:
         """
         incoming = self._take_incoming()
         argument = incoming.argument
-        if len(incoming.view) < room:
-            incoming.make_room(room)
+        incoming.make_room(room)
         while True:
             incoming.ask(abi.TRANSFER_NOW, 0)
             ioctl(self._file, abi.IOC_TRANSFER, argument)

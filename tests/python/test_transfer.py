@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import deque
+from io import FileIO
 from typing import Optional
 
 import pytest
@@ -70,3 +72,28 @@ def test_a_send_many_error_tells_how_far_it_came() -> None:
     assert error.sent == [MessageId(0, 7), MessageId(0, 8)]
     assert error.kept is False
     assert str(error) == f"[Errno {errno.EBUSY}] {os.strerror(errno.EBUSY)}: message 2 of those to be sent"
+
+
+class Kernel:
+    """In the place of ioctl: what TRANSFER brings, call by call. Each is how long the next message is."""
+
+    def __init__(self, *next_lengths: int) -> None:
+        self.next_lengths = list(next_lengths)
+        self.rooms: list[int] = []
+
+    def __call__(self, _file: FileIO, _request: int, argument: bytearray) -> None:
+        self.rooms.append(*abi.U32.unpack_from(argument, transfer._RECEIVE_LEN_AT))
+        transfer._RECEIVED.pack_into(argument, transfer._RECEIVED_AT, 0, 0, self.next_lengths.pop(0))
+
+
+def test_a_message_that_came_too_late_takes_no_memory_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The length of the next message is told of one, too, that fits and has come after the last look."""
+    kernel = Kernel(48, 0, 48, 0, 100_000, 0, 0)
+    monkeypatch.setattr(transfer, "ioctl", kernel)
+    with open(os.devnull, "rb", buffering=0) as file:
+        under_test = transfer.Transfer(file)
+        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
+        assert under_test.receive_bytes(16_384) == ([], 0)
+        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
+        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
+    assert kernel.rooms == [16_384] * 5 + [131_072] * 2
