@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from . import arch, kernels, kvm, process
+from . import arch, kernels, kvm, process, virtme
 
 KERNEL = kernels.Kernel("6.1.0-1-amd64", Path("/lib/modules/6.1.0-1-amd64/build"), "6.1.0-1-amd64")
 
@@ -102,3 +102,15 @@ def test_time_limit_ends_a_process_and_its_children() -> None:
     # The copying of the output ends only when the last process that could write is gone.
     assert out.getvalue() == b"begun\n"
     assert time.monotonic() - began < 30
+
+
+def test_init_finds_its_programs_wherever_the_tree_is() -> None:
+    """Not below /tmp or /var/tmp, which it has covered by then: the real ones take most of a boot's time."""
+    machine = virtme.Machine(KERNEL, kvm=False)
+    arguments = virtme.batch(machine, virtme.Shared(Path("/nowhere"), virtme.HERE))
+    (path,) = [each.removeprefix("PATH=") for each in arguments if each.startswith("PATH=")]
+    first = Path(path.split(":")[0])
+    assert first.is_relative_to(sys.prefix)
+    programs = {each.name: each.read_bytes() for each in virtme.HERE.joinpath("guest-bin").iterdir()}
+    assert {each.name: each.read_bytes() for each in first.iterdir()} == programs
+    assert all(os.access(first / name, os.X_OK) for name in programs)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +17,8 @@ SHARE = "/run/kbus"
 GUEST = f"{SHARE}/guest.sh"
 """What the guest runs. Where the repository is, virtme may have put a file system of its own."""
 
-_PATH = f"{HERE}/guest-bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 # The limits for lockups and stalls are stretched because an emulated processor that gets no time looks stuck.
 _KERNEL_OPTIONS = [
-    f"PATH={_PATH}",
     "ignore_loglevel",
     "panic=-1",
     "oops=panic",
@@ -85,9 +84,23 @@ def _common(machine: Machine, shared: Shared) -> list[str]:
     arguments += ["--rwdir", f"{SHARE}={shared.directory}"]
     if not machine.kvm:
         arguments.append("--disable-kvm")
-    for option in _KERNEL_OPTIONS:
+    path = f"PATH={_guest_bin()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    for option in (path, *_KERNEL_OPTIONS):
         arguments += ["--kopt", option]
     return arguments
+
+
+def _guest_bin() -> Path:
+    """Where init finds guest-bin; that may be below /tmp or /var/tmp, over which it has mounted its own."""
+    copies = Path(sys.prefix, "guest-bin")
+    copies.mkdir(exist_ok=True)
+    for program in HERE.joinpath("guest-bin").iterdir():
+        copy = copies / program.name
+        if not copy.exists() or copy.read_bytes() != program.read_bytes():
+            # Another guest may be about to run it.
+            new = shutil.copy2(program, f"{copy}.{os.getpid()}")
+            os.replace(new, copy)
+    return copies
 
 
 def _qemu_options(machine: Machine, shared: Shared) -> list[str]:
