@@ -130,7 +130,8 @@ static int kbus_transfer_send_batch(struct kbus_ksock *ks, struct kbus_transfer 
 	}
 	err = kbus_send_msgs(ks, out.msgs, out.count, until, out.ids, &sent);
 	t->kept = kbus_send_is_kept(err);
-	kbus_transfer_advance(t, out.lens, sent + t->kept);
+	/* With ENOMSG another thread has seen to the message while this one slept. */
+	kbus_transfer_advance(t, out.lens, sent + (t->kept || err == -ENOMSG));
 	if (sent && kbus_transfer_store_ids(t, out.ids, sent) && !err)
 		err = -EFAULT;
 	t->sent += sent;
@@ -143,7 +144,8 @@ static void kbus_transfer_send(struct kbus_ksock *ks, struct kbus_transfer *t, k
 	int err = t->kept ? kbus_transfer_send_kept(ks, t, until) : 0;
 
 	while (!err && t->send_len) {
-		if (fatal_signal_pending(current))
+		/* There may be gigabytes. */
+		if (t->sent && signal_pending(current))
 			err = -EINTR;
 		else
 			err = kbus_transfer_send_batch(ks, t, until);
@@ -255,8 +257,7 @@ static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 			return t->received ? 0 : done;
 		cond_resched();
 		/* Whatever ended a batch early will end the next one before it begins. */
-	} while ((count == KBUS_TRANSFER_BATCH || done < count) &&
-		 !fatal_signal_pending(current));
+	} while ((count == KBUS_TRANSFER_BATCH || done < count) && !signal_pending(current));
 	return 0;
 }
 
@@ -323,6 +324,7 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 {
 	struct kbus_transfer t;
 	ktime_t until;
+	bool had_kept;
 	int err;
 
 	if (!kbus_get_few_bytes(&t, arg, sizeof(t)))
@@ -333,6 +335,7 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	/* A bad address is better known before anything has been sent. */
 	if (put_user(t.send, &arg->send) || put_user(t.receive_max, &arg->receive_max))
 		return -EFAULT;
+	had_kept = t.kept;
 	until = nonblock ? 0 : min_t(u64, t.deadline, KTIME_MAX);
 	t.sent = 0;
 	t.error = 0;
@@ -343,7 +346,8 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 		kbus_transfer_send(ks, &t, until);
 	if (t.receive_len)
 		err = kbus_transfer_receive_or_wait(ks, &t, until);
-	if (err == -EAGAIN || (err && (t.sent || t.kept)))
+	/* What has become of a message is told, or it would never be. */
+	if (err == -EAGAIN || (err && (t.sent || t.kept || had_kept)))
 		err = 0;
 	if (err)
 		return err;

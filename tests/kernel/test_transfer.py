@@ -313,6 +313,64 @@ def test_what_is_kept_is_sent_by_send_too(ksock: OpenKsock) -> None:
     assert [packet.data for packet in packets(full)] == [b"one."]
 
 
+@pytest.mark.rule(22)
+def test_what_is_kept_and_refused_is_not_at_send(ksock: OpenKsock) -> None:
+    """The error is that of the message that was kept, also when there is no place for what is received."""
+    for addresses in ({}, {"receive": 8}):
+        full, sender = ksock(), ksock()
+        sender.bind("$.B")
+        fill(full)
+        full.bind("$.A", replier=True)
+        request = raw.message(b"$.A", flags=raw.WANT_A_REPLY | raw.ALL_OR_WAIT)
+        done = Transfer(pack(request, A), room=0).call(sender)
+        assert (done.sent, done.error, done.kept, done.to_send) == (0, errno.EAGAIN, 1, A)
+        raw.send(ksock(), raw.message(b"$.B"))
+        full.unbind("$.A", replier=True)
+        done.room = 100
+        done.call(sender, addresses)
+        assert (done.sent, done.error, done.kept) == (0, errno.EADDRNOTAVAIL, 0)
+        assert done.to_send == A
+        assert done.received == (0 if addresses else 1)
+        done.call(sender)
+        assert (done.sent, done.error, done.to_send) == (1, 0, b"")
+
+
+@pytest.mark.rule(13, 22)
+def test_what_another_thread_discards_is_not_at_send(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.A")
+    to_send = pack(waiting(b"one."), A)
+    results: list[Transfer] = []
+    thread = threading.Thread(
+        target=lambda: results.append(Transfer(to_send, room=0, deadline=NEVER).call(sender)), daemon=True
+    )
+    thread.start()
+    wait_until(lambda: device_stats()["waiting"] == 1, "the message waits")
+    wait_until(lambda: blocked_in(thread.native_id or 0, IOCTL), "its sender sleeps")
+    raw.command(sender, "DISCARD")
+    thread.join()
+    (done,) = results
+    assert (done.sent, done.error, done.kept, done.to_send) == (0, errno.ENOMSG, 0, A)
+
+
+def test_a_signal_ends_a_long_call(ksock: OpenKsock) -> None:
+    """What has been sent is told, and the next call goes on with the rest."""
+    sender = ksock()
+    count = 100_000
+    done = Transfer(pack(*[A] * count), room=0)
+    with handler(signal.SIGALRM, restart=True):
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            done.call(sender, {"ids": 0})
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert (done.error, done.kept) == (errno.EINTR, 0)
+    assert 0 < done.sent < count
+    sent = done.sent
+    done.call(sender, {"ids": 0})
+    assert (sent + done.sent, done.error, done.to_send) == (count, 0, b"")
+
+
 @pytest.mark.parametrize("restart", [True, False])
 def test_a_signal_ends_the_wait_or_is_not_noticed(ksock: OpenKsock, listener: Ksock, restart: bool) -> None:
     main = threading.main_thread()

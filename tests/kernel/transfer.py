@@ -85,7 +85,7 @@ class Transfer:
         self.lost = words[4]
         self.sent, self.error, self.kept = words[7:10]
         self.received, self.received_len, self.queued, self.next_len = words[10:14]
-        self.ids = [(ids[2 * i], ids[2 * i + 1]) for i in range(self.sent)]
+        self.ids = [(ids[2 * i], ids[2 * i + 1]) for i in range(self.sent)] if where["ids"] else []
         self.packets = unpack(self.received, receive.raw[: self.received_len])
         return self
 
