@@ -36,7 +36,7 @@ void kbus_answers_destroy(struct kbus_dev *dev)
 
 static size_t kbus_request_cost(const struct kbus_request *req)
 {
-	return sizeof(*req) + sizeof(*req->status) + req->status->head_len;
+	return sizeof(*req) + kbus_msg_cost(sizeof(*req->status) + req->status->head_len);
 }
 
 /**
@@ -51,7 +51,7 @@ struct kbus_request *kbus_request_new(struct kbus_user *payer)
 	size_t len = 0;
 	int i;
 
-	req = kzalloc(sizeof(*req), GFP_KERNEL_ACCOUNT);
+	req = kzalloc(sizeof(*req), KBUS_GFP);
 	if (!req)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&req->by_sender);
@@ -82,6 +82,33 @@ void kbus_request_free(struct kbus_request *req)
 	}
 	kbus_msg_put(req->status);
 	kfree(req);
+}
+
+/**
+ * kbus_request_is_one_too_many() - has the sender enough Requests with this id
+ * @sender: who wants to send one more
+ * @id: of its choice; with an id of KBUS's own there is no other
+ *
+ * Whoever looks for one of them goes over all, while everybody else waits.
+ *
+ * Return: whether there are as many as may be.
+ */
+bool kbus_request_is_one_too_many(struct kbus_ksock *sender, const struct kbus_msg_id *id)
+{
+	const struct kbus_request_key key = { .id = *id, .sender_id = sender->id };
+	struct rhlist_head *list, *pos;
+	struct kbus_request *req;
+	unsigned int count = 0;
+
+	lockdep_assert_held(&sender->dev->lock);
+	if (!id->network_id)
+		return false;
+	rcu_read_lock();
+	list = rhltable_lookup(&sender->dev->requests, &key, kbus_request_params);
+	rhl_for_each_entry_rcu(req, pos, list, by_id)
+		count++;
+	rcu_read_unlock();
+	return count >= KBUS_MAX_SAME_ID;
 }
 
 /**

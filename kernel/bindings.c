@@ -253,7 +253,7 @@ static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, 
 {
 	struct kbus_name *name;
 
-	name = kzalloc(struct_size(name, name, len + 1), GFP_KERNEL_ACCOUNT);
+	name = kzalloc(struct_size(name, name, len + 1), KBUS_GFP);
 	if (!name)
 		return NULL;
 	refcount_set(&name->refs, 1);
@@ -267,7 +267,11 @@ static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, 
 
 static size_t kbus_binding_cost(const struct kbus_binding *b)
 {
-	return sizeof(*b) + sizeof(*b->name) + b->name->len;
+	size_t cost = sizeof(*b) + sizeof(*b->name) + b->name->len;
+
+	if (b->unbind_event)
+		cost += kbus_msg_cost(sizeof(*b->unbind_event) + b->unbind_event->len);
+	return cost;
 }
 
 /* May the binding bring messages of many names? */
@@ -288,7 +292,7 @@ static bool kbus_binding_is_wide(const struct kbus_binding *b)
 struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name,
 				      size_t len, bool is_replier)
 {
-	struct kbus_binding *b = kzalloc(sizeof(*b), GFP_KERNEL_ACCOUNT);
+	struct kbus_binding *b = kzalloc(sizeof(*b), KBUS_GFP);
 
 	if (!b)
 		return ERR_PTR(-ENOMEM);

@@ -139,13 +139,14 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			kbus_queue_pop(q);
 			refcount_inc(&item->msg->refs);
 			ks->in = item->msg;
+			kbus_user_charge_always(ks->user, kbus_msg_cost(len));
 		}
 		more = kbus_queue_wants_room(q);
 		spin_unlock(&q->lock);
 		mutex_unlock(&ks->in_lock);
 	} while (!is_next);
 
-	kbus_msg_put(old);
+	kbus_ksock_drop_in(ks, old);
 	kbus_item_free(item);
 	/* Even with nothing popped: there may have been no memory for a report. */
 	if (more)

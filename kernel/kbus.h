@@ -49,6 +49,14 @@
 #define KBUS_MAX_DEVICES	256
 /* Unbind events that the full queues of one device may hold over their limit */
 #define KBUS_MAX_EVENTS_ASIDE	1000
+/* Requests of one sender with the same id that may be unanswered */
+#define KBUS_MAX_SAME_ID	16
+
+/*
+ * For memory that a call of a user's takes. If there is none, in his cgroup or at
+ * all, he is told so. That is no reason to kill him or somebody else.
+ */
+#define KBUS_GFP		(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* Module parameters (module.c); writable ones are read with READ_ONCE() */
 extern unsigned int kbus_num_devices;
@@ -102,6 +110,15 @@ bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
 
+/* What the shortest message takes */
+#define KBUS_MSG_LEAST	384U
+
+/* What a copy of a message with @len bytes counts for its user */
+static inline u32 kbus_msg_cost(u32 len)
+{
+	return max(len, KBUS_MSG_LEAST);
+}
+
 struct kbus_dev;
 struct kbus_ksock;
 struct kbus_binding;
@@ -146,6 +163,7 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @filled: bytes that are there; only a message being written has fewer than @len
  * @payer: who is charged for a message that has not been delivered, or NULL
  * @charged: bytes charged to @payer
+ * @owner: the control group that the memory is charged to, only to be compared
  * @pages: the bytes from @head_len on
  * @nr_pages: length of @pages, of which the last ones may still be NULL
  * @item: for its first copy, so that most messages are one object
@@ -163,6 +181,7 @@ struct kbus_msg {
 	u32 head_len;
 	struct kbus_user *payer;
 	size_t charged;
+	const void *owner;
 	struct page **pages;
 	unsigned int nr_pages;
 	bool item_is_used;
@@ -239,10 +258,12 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 void kbus_spares_get(void);
 void kbus_spares_put(void);
 void kbus_spares_drop_all(void);
-struct kbus_msg *kbus_spare_msg(void);
+const void *kbus_spares_owner(void);
+struct kbus_msg *kbus_spare_msg(const void *owner);
 bool kbus_spare_msg_keep(struct kbus_msg *msg);
-unsigned int kbus_spare_pages(struct page **pages, unsigned int count);
-unsigned int kbus_spare_pages_keep(struct page **pages, unsigned int count);
+unsigned int kbus_spare_pages(const void *owner, struct page **pages, unsigned int count);
+unsigned int kbus_spare_pages_keep(const void *owner, struct page **pages,
+				   unsigned int count);
 
 /* ---- queue.c: what one KSock has to read ---- */
 
@@ -524,6 +545,7 @@ struct kbus_ksock {
 extern const struct file_operations kbus_fops;
 
 void kbus_ksock_drop_out(struct kbus_ksock *ks);
+void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg);
 void kbus_ksock_made_room(struct kbus_ksock *ks);
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
@@ -636,6 +658,7 @@ int kbus_answers_init(struct kbus_dev *dev);
 void kbus_answers_destroy(struct kbus_dev *dev);
 struct kbus_request *kbus_request_new(struct kbus_user *payer);
 void kbus_request_free(struct kbus_request *req);
+bool kbus_request_is_one_too_many(struct kbus_ksock *sender, const struct kbus_msg_id *id);
 int kbus_request_link(struct kbus_request *req, struct kbus_ksock *sender,
 		      struct kbus_ksock *replier, const struct kbus_msg_id *id);
 void kbus_request_end(struct kbus_dev *dev, struct kbus_request *req);

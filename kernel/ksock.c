@@ -9,10 +9,23 @@
 
 #include "kbus.h"
 
+/**
+ * kbus_ksock_drop_in() - forget a message that was being read
+ * @ks: the KSock
+ * @msg: what @ks->in was, or NULL
+ */
+void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg)
+{
+	if (!msg)
+		return;
+	kbus_user_uncharge(ks->user, kbus_msg_cost(msg->len));
+	kbus_msg_put(msg);
+}
+
 static void kbus_ksock_free(struct kbus_ksock *ks)
 {
 	kbus_msg_put(ks->out);
-	kbus_msg_put(ks->in);
+	kbus_ksock_drop_in(ks, ks->in);
 	kbus_msg_put(ks->lost_msg);
 	put_pid(ks->pid);
 	if (ks->user)
@@ -26,7 +39,7 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	struct kbus_ksock *ks;
 	struct kbus_user *user;
 
-	ks = kzalloc(sizeof(*ks), GFP_KERNEL_ACCOUNT);
+	ks = kzalloc(sizeof(*ks), KBUS_GFP);
 	if (!ks)
 		return ERR_PTR(-ENOMEM);
 	ks->dev = dev;
@@ -73,7 +86,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 	if (IS_ERR(ks))
 		return PTR_ERR(ks);
 	err = xa_alloc_cyclic(&dev->ksocks, &ks->id, ks, XA_LIMIT(1, U32_MAX),
-			      &dev->next_ksock_id, GFP_KERNEL_ACCOUNT);
+			      &dev->next_ksock_id, KBUS_GFP);
 	if (err < 0) {
 		kbus_ksock_free(ks);
 		return err == -EBUSY ? -EMFILE : err;
@@ -235,7 +248,7 @@ static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 static ssize_t kbus_ksock_read(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct kbus_ksock *ks = iocb->ki_filp->private_data;
-	struct kbus_msg *msg;
+	struct kbus_msg *msg, *whole = NULL;
 	u32 pos, flags, count;
 	size_t done;
 
@@ -253,13 +266,18 @@ static ssize_t kbus_ksock_read(struct kiocb *iocb, struct iov_iter *to)
 	mutex_unlock(&ks->in_lock);
 
 	done = kbus_msg_to_iter(msg, pos, count, flags, to);
-	if (done < count) {
-		/* Not copied, not read, unless somebody else has read on. */
+	if (done < count || pos + count == msg->len) {
 		mutex_lock(&ks->in_lock);
-		if (ks->in == msg && ks->in_pos == pos + count)
+		if (ks->in == msg && ks->in_pos == pos + count) {
+			/* Not copied, not read, unless somebody else has read on. */
 			ks->in_pos = pos + done;
+			/* The reader may not be back for long. */
+			if (ks->in_pos == msg->len)
+				swap(ks->in, whole);
+		}
 		mutex_unlock(&ks->in_lock);
 	}
+	kbus_ksock_drop_in(ks, whole);
 	kbus_msg_put(msg);
 	return done || !count ? done : -EFAULT;
 }

@@ -18,7 +18,7 @@
  * most messages fit into whole. Those that are small have a cache of their own.
  */
 #define KBUS_MSG_HEAD_MAX	(2048 - sizeof(struct kbus_msg))
-#define KBUS_MSG_SMALL		(384 - sizeof(struct kbus_msg))
+#define KBUS_MSG_SMALL		(KBUS_MSG_LEAST - sizeof(struct kbus_msg))
 
 /* What is longer is copied faster by copy_to_user(), which takes a while to begin. */
 #define KBUS_MSG_FEW_BYTES	512
@@ -29,12 +29,6 @@ static_assert(sizeof(struct kbus_message_header) == 40);
 static_assert(sizeof(struct kbus_bind_request) == 16);
 static_assert(sizeof(struct kbus_replier_query) == 16);
 static_assert(sizeof(struct kbus_bind_event) == 12);
-
-/*
- * Whoever has no memory for a message, in his cgroup or at all, is told so. That
- * is no reason to kill him or somebody else.
- */
-#define KBUS_MSG_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 static struct kmem_cache *kbus_msg_cache;
 
@@ -74,10 +68,11 @@ void kbus_msg_free(struct kbus_msg *msg)
 static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
+	const void *owner = kbus_spares_owner();
 	struct kbus_msg *msg;
 
 	if (kbus_msg_is_small(head_len))
-		msg = kbus_spare_msg() ?: kmem_cache_alloc(kbus_msg_cache, gfp);
+		msg = kbus_spare_msg(owner) ?: kmem_cache_alloc(kbus_msg_cache, gfp);
 	else
 		msg = kmalloc(struct_size(msg, head, head_len), gfp);
 	if (!msg)
@@ -87,6 +82,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 	msg->filled = 0;
 	msg->head_len = head_len;
 	msg->payer = NULL;
+	msg->owner = owner;
 	msg->pages = NULL;
 	msg->nr_pages = 0;
 	msg->item_is_used = false;
@@ -100,7 +96,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 		kbus_msg_free(msg);
 		return NULL;
 	}
-	kbus_spare_pages(msg->pages, msg->nr_pages);
+	kbus_spare_pages(owner, msg->pages, msg->nr_pages);
 	return msg;
 }
 
@@ -113,12 +109,12 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
  */
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 {
-	size_t charge = sizeof(struct kbus_msg) + len;
+	size_t charge = kbus_msg_cost(sizeof(struct kbus_msg) + len);
 	struct kbus_msg *msg;
 
 	if (!kbus_user_charge(payer, charge))
 		return ERR_PTR(-ENOBUFS);
-	msg = kbus_msg_alloc(len, KBUS_MSG_GFP);
+	msg = kbus_msg_alloc(len, KBUS_GFP);
 	if (!msg) {
 		kbus_user_uncharge(payer, charge);
 		return ERR_PTR(-ENOMEM);
@@ -135,7 +131,7 @@ static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 
 	if (msg->pages[i])
 		return 0;
-	msg->pages[i] = alloc_page(KBUS_MSG_GFP | __GFP_HIGHMEM);
+	msg->pages[i] = alloc_page(KBUS_GFP | __GFP_HIGHMEM);
 	return msg->pages[i] ? 0 : -ENOMEM;
 }
 
@@ -454,7 +450,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 
 	while (count && !msg->pages[count - 1])
 		count--;
-	for (i = kbus_spare_pages_keep(msg->pages, count); i < count; i++) {
+	for (i = kbus_spare_pages_keep(msg->owner, msg->pages, count); i < count; i++) {
 		__free_page(msg->pages[i]);
 		cond_resched();
 	}
@@ -551,7 +547,7 @@ static u32 kbus_msg_synthetic_len(size_t max_name_len, size_t max_data_len)
 struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len)
 {
 	return kbus_msg_alloc(kbus_msg_synthetic_len(max_name_len, max_data_len),
-			      KBUS_MSG_GFP);
+			      KBUS_GFP);
 }
 
 /* The same for whoever may not sleep, and can do without */

@@ -101,7 +101,7 @@ static int kbus_snapshot_reserve(struct kbus_snapshot *snap, size_t more)
 	capacity += 16 + more / 8;
 	if (!kbus_snapshot_charge(snap, capacity - snap->capacity))
 		return -ENOBUFS;
-	rows = kvmalloc_array(capacity, sizeof(*rows), GFP_KERNEL_ACCOUNT);
+	rows = kvmalloc_array(capacity, sizeof(*rows), KBUS_GFP);
 	if (!rows) {
 		atomic_long_sub((capacity - snap->capacity) * sizeof(*rows),
 				&snap->user->snapshot_bytes);
@@ -357,7 +357,7 @@ static int kbus_proc_open(struct file *file, bool stats)
 	unsigned int i;
 	int err = 0;
 
-	snap = kzalloc(sizeof(*snap), GFP_KERNEL_ACCOUNT);
+	snap = kzalloc(sizeof(*snap), KBUS_GFP);
 	if (!snap)
 		return -ENOMEM;
 	snap->user = kbus_user_get(current_uid());

@@ -23,7 +23,7 @@ void kbus_queue_cache_exit(void)
 
 static struct kbus_item *kbus_item_new(void)
 {
-	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, GFP_KERNEL);
+	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, KBUS_GFP);
 
 	if (item)
 		kbus_item_init(item);
@@ -148,7 +148,9 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	size_t limit = READ_ONCE(kbus_max_queue_bytes);
 	size_t used = q->bytes + (after_answer ? len : 0);
+	size_t left = kbus_user_bytes_left(ks->user);
 	u32 taken = q->count + q->set_aside;
+	u32 cost = kbus_msg_cost(len);
 	size_t by_bytes;
 
 	lockdep_assert_held(&q->lock);
@@ -160,11 +162,10 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer
 	if (READ_ONCE(ks->observes))
 		limit = min(limit, READ_ONCE(kbus_max_user_bytes) / 4);
 	limit = used < limit ? limit - used : 0;
-	limit = min(limit, kbus_user_bytes_left(ks->user));
 	/* The usual case, without a division */
-	if ((u64)copies * len <= limit)
+	if ((u64)copies * len <= limit && (u64)copies * cost <= left)
 		return copies;
-	by_bytes = limit / len;
+	by_bytes = min(limit / len, left / cost);
 	/* Else a message longer than the limit could never be delivered. */
 	if (!by_bytes && !q->count && !after_answer)
 		by_bytes = 1;
@@ -206,7 +207,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 {
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	struct kbus_item *item;
-	size_t bytes = 0;
+	size_t bytes = 0, cost = 0;
 
 	lockdep_assert_held(&ks->dev->lock);
 	if (list_empty(items))
@@ -217,6 +218,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 		if (item->binding)
 			list_add_tail(&item->by_binding, &item->binding->items);
 		bytes += item->msg->len;
+		cost += kbus_msg_cost(item->msg->len);
 		WRITE_ONCE(q->count, q->count + 1);
 	}
 	if (urgent)
@@ -228,7 +230,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
-	kbus_user_charge_always(ks->user, bytes);
+	kbus_user_charge_always(ks->user, cost);
 	spin_unlock(&q->lock);
 
 	if (list_empty(&ks->to_wake)) {
@@ -278,7 +280,7 @@ void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 	item->binding = NULL;
 	WRITE_ONCE(q->count, q->count - 1);
 	q->bytes -= item->msg->len;
-	kbus_user_uncharge(ks->user, item->msg->len);
+	kbus_user_uncharge(ks->user, kbus_msg_cost(item->msg->len));
 	if (item->request)
 		item->request->item = NULL;
 	if (item->is_aside)

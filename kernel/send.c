@@ -318,7 +318,8 @@ static int kbus_send_try(struct kbus_send *s)
 	match = s->by_route ? kbus_route_match(s->dev, &ks->route) :
 		kbus_name_match(s->dev, kbus_msg_name(s->msg), hdr->name_len);
 	if (s->request) {
-		if (!kbus_queue_set_slot_aside(&ks->q))
+		if (kbus_request_is_one_too_many(ks, &hdr->id) ||
+		    !kbus_queue_set_slot_aside(&ks->q))
 			return -ENOLCK;
 		replier = kbus_match_replier(match);
 		err = -EADDRNOTAVAIL;
@@ -424,9 +425,10 @@ static int kbus_send_or_wait(struct kbus_send *s)
 		ks->sent++;
 	else if (kbus_send_used_serial(err))
 		kbus_send_set_id(s->dev, s->msg);
-	if (kbus_send_is_kept(err))
+	/* After ENOMSG too: if another message waits now, this task sleeps for it no more. */
+	if (kbus_send_is_kept(err) || err == -ENOMSG)
 		kbus_wait_move_on(ks);
-	else if (err != -ENOMSG)
+	else
 		kbus_wait_end(ks);
 	mutex_unlock(&s->dev->lock);
 	return err;

@@ -29,7 +29,7 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 {
 	struct kbus_user *spare, *user;
 
-	spare = kzalloc(sizeof(*spare), GFP_KERNEL_ACCOUNT);
+	spare = kzalloc(sizeof(*spare), KBUS_GFP);
 	if (!spare)
 		return NULL;
 	spare->uid = uid;
@@ -77,18 +77,26 @@ void kbus_user_put(struct kbus_user *user)
 /* One more of something, unless there are @limit already. */
 bool kbus_user_count(atomic_t *counter, unsigned int limit)
 {
-	if (atomic_inc_return(counter) <= limit)
-		return true;
-	atomic_dec(counter);
-	return false;
+	int count = atomic_read(counter);
+
+	do {
+		if (count >= limit)
+			return false;
+	} while (!atomic_try_cmpxchg(counter, &count, count + 1));
+	return true;
 }
 
+/* What is refused is at no time counted: others would take it for want of room. */
 bool kbus_user_charge(struct kbus_user *user, size_t bytes)
 {
-	if (atomic_long_add_return(bytes, &user->bytes) <= READ_ONCE(kbus_max_user_bytes))
-		return true;
-	atomic_long_sub(bytes, &user->bytes);
-	return false;
+	unsigned long limit = READ_ONCE(kbus_max_user_bytes);
+	long used = atomic_long_read(&user->bytes);
+
+	do {
+		if (used + bytes > limit)
+			return false;
+	} while (!atomic_long_try_cmpxchg(&user->bytes, &used, used + bytes));
+	return true;
 }
 
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes)

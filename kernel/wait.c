@@ -145,7 +145,7 @@ static bool kbus_wait_has_room(struct kbus_ksock *ks, struct kbus_ksock *on,
 		return false;
 	if (kbus_queue_room(&on->q, copies, len, false) == copies)
 		return true;
-	if (kbus_user_bytes_left(user) / len >= copies)
+	if (kbus_user_bytes_left(user) / kbus_msg_cost(len) >= copies)
 		return false;
 	/* Another KSock of the user may make the room, so that must be told. */
 	WRITE_ONCE(user->starved, true);

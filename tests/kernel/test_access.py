@@ -234,6 +234,50 @@ def test_a_write_can_be_tried_again_after_enobufs(ksock: OpenKsock) -> None:
     assert raw.receive(listener)[32:] == MEGABYTE[32:]
 
 
+@pytest.mark.rule(30, 37)
+def test_a_message_being_read_counts(open_to_all: None) -> None:
+    """Until all of it has been read, or the next one is asked for."""
+
+    def try_it() -> None:
+        with Ksock() as one, Ksock() as other:
+            one.bind("$.A")
+            raw.send(one, HALF)
+            one.next_msg()
+            os.read(one.fileno(), 1000)
+            with refused(errno.ENOBUFS):
+                other.write_data(HALF)
+            assert len(os.read(one.fileno(), 1 << 20)) == len(HALF) - 1000
+            assert (one.len_left(), os.read(one.fileno(), 1)) == (0, b"")
+            raw.send(other, HALF)
+            one.next_msg()
+            with refused(errno.ENOBUFS):
+                other.write_data(HALF)
+            assert one.next_msg() == 0
+            raw.send(other, HALF)
+            one.next_msg()
+
+    with parameter("max_user_bytes", 800_000):
+        for _ in range(2):
+            as_user(try_it)
+
+
+@pytest.mark.rule(20, 37)
+def test_a_short_message_counts_for_what_it_takes(open_to_all: None) -> None:
+    limit = 100_000
+
+    def try_it() -> None:
+        with Ksock() as one:
+            one.set_max_messages(10_000)
+            one.bind("$.A")
+            with fails(errno.ENOBUFS):
+                for _ in range(10_000):
+                    raw.send(one, raw.message(b"$.A"))
+            assert 0.9 * limit < 384 * one.num_messages() <= limit
+
+    with parameter("max_user_bytes", limit):
+        as_user(try_it)
+
+
 def neglect() -> list[Ksock]:
     """Two KSocks of another user, listening to $.A and $.B, who never reads."""
     become(NOBODY)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.rule(37)
 
 PACKET = raw.message(b"$.A", bytes(1_000_000))
 COUNT = 8
+SMALLER = raw.message(b"$.A", bytes(250_000))
+"""No more pages than a processor keeps for the next message."""
 
 
 @pytest.mark.axiom("isolation")
@@ -38,3 +40,25 @@ def test_messages_are_charged_to_their_sender(ksock: OpenKsock, cgroup: Path, ch
     wait_until(lambda: kernel_memory(cgroup) >= COUNT * len(PACKET), "the memory shows")
     assert len(packets(listener)) == COUNT
     wait_until(lambda: kernel_memory(cgroup) < len(PACKET), "reading frees the memory")
+
+
+@pytest.mark.axiom("isolation")
+def test_memory_that_is_used_again_is_charged_to_whoever_has_it(cgroup: Path, child: StartChild) -> None:
+    count = 40
+
+    def take_turns() -> Ksock:
+        """In the root cgroup a message is read, which leaves memory; in the other one it stays queued."""
+        os.sched_setaffinity(0, {0})
+        reader, hoarder = Ksock(), Ksock()
+        reader.bind("$.Read")
+        hoarder.bind("$.A")
+        for _ in range(count):
+            (cgroup.parent / "cgroup.procs").write_text(str(os.getpid()))
+            raw.send(reader, raw.message(b"$.Read", bytes(250_000)))
+            assert len(packets(reader)) == 1
+            (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+            raw.send(reader, SMALLER)
+        return hoarder
+
+    child(take_turns)
+    wait_until(lambda: kernel_memory(cgroup) >= count * len(SMALLER), "all of it is charged")

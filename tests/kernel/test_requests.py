@@ -254,6 +254,25 @@ def test_the_older_of_two_with_the_same_id_is_answered_first(ksock: OpenKsock, s
     assert texts(sender) == [b"yes!"]
 
 
+@pytest.mark.rule(15, 33)
+@pytest.mark.axiom("isolation")
+def test_requests_with_the_same_id_are_few(sender: Ksock, replier: Ksock) -> None:
+    """Whoever looks for one of them, with a reply to it perhaps, goes over all."""
+    request = raw.message(b"$.A", flags=raw.WANT_A_REPLY, id=(3, 3))
+    for _ in range(16):
+        raw.send(sender, request)
+    with refused(errno.ENOLCK):
+        raw.send(sender, request)
+    raw.send(sender, raw.message(b"$.A", flags=raw.WANT_A_REPLY, id=(3, 4)))
+    raw.abandon(sender, (3, 3))
+    raw.send(sender, request)
+    assert not raw.parse(raw.receive(replier)).flags & raw.WANT_YOU_TO_REPLY
+    raw.send(replier, answer(pop(replier)))
+    raw.send(sender, request)
+    with refused(errno.ENOLCK):
+        raw.send(sender, request)
+
+
 @pytest.mark.rule(14, 26)
 def test_a_dropped_reply_can_be_sent_again(sender: Ksock, replier: Ksock) -> None:
     raw.send(sender, A_REQUEST)

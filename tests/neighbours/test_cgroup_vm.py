@@ -18,10 +18,19 @@ MEMORY = 24 << 20
 
 @pytest.mark.rule(37)
 @pytest.mark.axiom("isolation", "lifetime")
-def test_a_cgroup_with_little_memory(cgroup: Path, bystanders: Bystanders, neighbour: StartNeighbour) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "fill"),
+    [
+        ("open 1 queue 10000 bind $.Own 1 send $.Own MEGABYTE 0 read", "flood $.Own MEGABYTE 0 read"),
+        ("open 32 queue 10000 bind $.Own 1 send $.Own 0 0 read", "flood $.Own 0 0 read"),
+        ("", "open 16 names $.Own.N 4096 close"),
+    ],
+    ids=["messages", "copies", "bindings"],
+)
+def test_a_cgroup_with_little_memory(
+    cgroup: Path, bystanders: Bystanders, neighbour: StartNeighbour, prepare: str, fill: str
+) -> None:
     (cgroup / "memory.max").write_text(str(MEMORY))
-    prepare = "open 1 queue 10000 bind $.Own 1 send $.Own MEGABYTE 0 read"
-    fill = "flood $.Own MEGABYTE 0 read"
     with neighbour(f"{prepare} {fill} done loop {fill}", cgroup=cgroup) as hoarder:
         assert hoarder.refused_with == "ENOMEM"
         wait_until(lambda: kernel_memory(cgroup) > MEMORY // 2, "the memory is used")

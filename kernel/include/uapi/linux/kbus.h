@@ -221,7 +221,9 @@ struct kbus_peer_info {
  * @next_len: out: bytes of the first of them
  * @receive_max: receive no more messages than that, 0 for as many as fit
  *
- * A call that is repeated with what came back goes on where it ended.
+ * A call that is repeated with what came back goes on where it ended. Ids begin
+ * at @ids anew. If @kept was 1, and @sent is 0, @error is about the message that
+ * was kept, and not about the first one at @send.
  */
 struct kbus_transfer {
 	__u64 send;
@@ -326,7 +328,8 @@ struct kbus_transfer {
  * EINVAL: the message is not complete.
  * EBADMSG: the name is not legal, or a wildcard.
  * EACCES: the name is KBUS's own, and this is not a reply.
- * ENOLCK: no room in the sender's own queue for the answer to this Request.
+ * ENOLCK: no room in the sender's own queue for the answer to this Request, or 16
+ * of his Requests with this id have no answer.
  * EADDRNOTAVAIL: a Request to a name without a replier, or a reply to a KSock
  * that is gone. ECONNREFUSED: a reply that nobody expects from this KSock.
  * EPIPE: a Request to a particular KSock that is not the replier for the name.
