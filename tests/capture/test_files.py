@@ -98,14 +98,17 @@ def test_rotation_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [sequences(path) for path in sorted(tmp_path.iterdir())] == [[1], [2]]
 
 
-def test_a_clock_that_is_set_back_replaces_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("compress", "suffix"), [(False, ".pcapng"), (True, ".pcapng.gz")])
+def test_a_clock_that_is_set_back_replaces_no_file(
+    compress: bool, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("time.strftime", lambda *_: "20260101T000000Z")
     for _ in range(3):
-        one = files(Policy(tmp_path))
+        one = files(Policy(tmp_path, compress=compress))
         one.append(blocks(1, 1), [1], [0])
         one.finish()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        f"lathe-0-20260101T000000Z-{number:04d}.pcapng" for number in (1, 2, 3)
+        f"lathe-0-20260101T000000Z-{number:04d}{suffix}" for number in (1, 2, 3)
     ]
 
 
@@ -150,6 +153,18 @@ def test_what_a_crash_has_left_uncompressed_is_compressed(tmp_path: Path) -> Non
     (zipped,) = tmp_path.iterdir()
     assert zipped.name == left.name + ".gz"
     assert sequences(zipped) == [1, 2, 3, 4, 5]
+
+
+def test_compressing_replaces_no_file(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
+    path.write_bytes(capture(numbered(5)))
+    zipped = path.with_name(path.name + ".gz")
+    zipped.write_bytes(b"another's")
+    files(Policy(tmp_path, compress=True), said).finish()
+    assert said == [f"can't compress {path}: File exists; it stays as it is"]
+    assert zipped.read_bytes() == b"another's"
+    assert sorted(tmp_path.iterdir()) == [path, zipped]
 
 
 def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import queue
@@ -50,8 +51,13 @@ class Compressor:
 
 
 def compress(path: Path) -> Path:
-    """Replace a file by ``FILE.gz``, and return that. Raises OSError; then the file is as it was."""
+    """Replace a file by ``FILE.gz``, and return that.
+
+    Raises OSError, for instance if there is a ``FILE.gz``; then the file is as it was.
+    """
     zipped = path.with_name(path.name + GZIP)
+    if zipped.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(zipped))
     part = zipped.with_name(zipped.name + PART)
     try:
         with path.open("rb") as source, part.open("wb") as file:

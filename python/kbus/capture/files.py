@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -102,12 +103,12 @@ class Files:
         while True:
             self._number += 1
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}{SUFFIX}"
-            try:
-                return PartFile(path)
-            except FileExistsError:
-                # The clock has been set back, or another recorder has begun in this second.
+            path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}"
+            # The clock has been set back, or another recorder has begun in this second.
+            if any(path.with_name(path.name + suffix).exists() for suffix in _SUFFIXES):
                 continue
+            with suppress(FileExistsError):
+                return PartFile(path.with_name(path.name + SUFFIX))
 
     def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
         """Append whole blocks, with so many messages of each device, which has lost so many by now."""
