@@ -183,6 +183,10 @@ def test_recover_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             ["record", "--keep", "10M", "--rotate-size", "6M"],
             "--keep is 10485760: it must be twice --rotate-size, 12582912, at least",
         ),
+        (
+            ["record", "--keep", "20M", "--snapshot", "16M"],
+            "--keep is 20971520: it must be twice --snapshot, 33554432, at least",
+        ),
         (["record", "--fsync", "often"], "'often' is not a number of seconds from 0"),
         (["record", "--fsync", "0"], "'0' is neither never, seal, always nor a number of seconds"),
         (["record", "--rotate-size", "big"], "'big' is not a size such as"),

@@ -98,6 +98,14 @@ def test_rotation_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [sequences(path) for path in sorted(tmp_path.iterdir())] == [[1], [2]]
 
 
+@pytest.mark.parametrize("compress", [False, True])
+def test_keep_never_deletes_what_was_just_written(compress: bool, tmp_path: Path) -> None:
+    one = files(Policy(tmp_path, keep=1000, compress=compress))
+    one.append(blocks(1, 100), [100], [0])
+    one.finish()
+    assert [sequences(path) for path in tmp_path.iterdir()] == [list(range(1, 101))]
+
+
 @pytest.mark.parametrize(("compress", "suffix"), [(False, ".pcapng"), (True, ".pcapng.gz")])
 def test_a_clock_that_is_set_back_replaces_no_file(
     compress: bool, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

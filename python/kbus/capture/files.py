@@ -25,8 +25,8 @@ class Policy:
     """Where captures go, and what becomes of them. Sizes are in bytes, times in seconds; None is no limit.
 
     A file is sealed when it is longer than ``rotate_size``, or older than ``rotate_time``. All together take
-    no more than ``keep``: the oldest go. ``sync`` says when the disk must have what was written: ``never``,
-    ``seal``, ``always``, or every so many seconds.
+    no more than ``keep``: the oldest go, but never the one that was sealed last. ``sync`` says when the disk
+    must have what was written: ``never``, ``seal``, ``always``, or every so many seconds.
     """
 
     directory: Path
@@ -172,6 +172,9 @@ class Files:
         for path, size in zip(found, sizes):
             if excess <= 0:
                 return
+            # By now it may have .gz, too.
+            if self.last and path.name.startswith(self.last.name):
+                continue
             path.unlink(missing_ok=True)
             excess -= size
             self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")

@@ -117,9 +117,11 @@ def run(args: argparse.Namespace) -> None:
     """Do it."""
     if args.on and not args.snapshot:
         raise Failure.usage("--on needs --snapshot: everything is recorded anyway")
-    size = args.rotate_size or (min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE)
+    default = min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE
+    size = args.snapshot or args.rotate_size or default
     if args.keep and args.keep < 2 * size:
-        raise Failure.usage(f"--keep is {args.keep}: it must be twice --rotate-size, {2 * size}, at least")
+        option = "--snapshot" if args.snapshot else "--rotate-size"
+        raise Failure.usage(f"--keep is {args.keep}: it must be twice {option}, {2 * size}, at least")
     buses = sorted(set(args.devices or [0]))
     names = args.names or ["$.*"]
     policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
@@ -135,7 +137,7 @@ def run(args: argparse.Namespace) -> None:
         }
 
     # What comes at once goes to the same file, or is forgotten at once by the ring.
-    room = min(_ROOM, (args.snapshot or size) // 64 + 1)
+    room = min(_ROOM, size // 64 + 1)
     sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
