@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 
@@ -156,6 +157,15 @@ def test_recover_leaves_a_sealed_section_as_it_is(tmp_path: Path, capsys: pytest
     made = (tmp_path / "two.recovered.pcapng").read_bytes()
     assert made.startswith(first)
     assert len(read(made)[0]) == 20
+
+
+def test_what_can_not_be_said_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pcapng.part"
+    path.write_bytes(capture(numbered(1)))
+    with io.FileIO("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", io.TextIOWrapper(full))
+        assert main(["recover", str(path)]) == 0
+    assert len(read(tmp_path / "a.pcapng")[0]) == 1
 
 
 def test_recover_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

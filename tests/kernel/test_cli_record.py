@@ -21,7 +21,7 @@ from kbus.capture.identity import boot_id, load_id
 from tests.kernel import module
 from tests.kernel.command import Command, kbus, running
 from tests.kernel.conftest import NewDevice, OpenKsock
-from tests.kernel.helpers import stats_lines, take, wait_until
+from tests.kernel.helpers import bindings, stats_lines, take, wait_until
 from tests.kernel.recording import captures, ended, flushed, recording, records
 
 
@@ -260,6 +260,20 @@ def test_snapshots_on_a_signal_and_on_a_message(ksock: OpenKsock, tmp_path: Path
     assert 10_000 < first.stat().st_size < 17_000
     assert [each.message.data for each in records(second)] == [b"5000"]
     assert f"snapshot {first}: {len(found)} messages\n" in err
+
+
+def test_a_full_disk_under_stderr_stops_nothing(ksock: OpenKsock, tmp_path: Path) -> None:
+    sender = ksock()
+    command = ["kbus", "record", "-o", str(tmp_path), "--name", "lathe", "--snapshot", "16K"]
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen(command, stderr=full)
+    wait_until(lambda: process.pid in [each.pid for each in bindings()], "it has bound")
+    sender.send_msg(Announcement("$.A"))
+    process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: len(captures(tmp_path)) == 1, "there is a snapshot")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert [each.message.name for each in records(*captures(tmp_path))] == ["$.A"]
 
 
 def test_systemd_is_told(ksock: OpenKsock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say"]
+__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say", "show"]
 
 
 class StdoutClosed(Exception):
@@ -59,4 +59,10 @@ def say(subcommand: str, text: str) -> None:
     """Tell the user something on stderr, after the data that came before it."""
     with contextlib.suppress(StdoutClosed):
         flush()
-    print(f"kbus {subcommand}: {text}", file=sys.stderr, flush=True)
+    show(f"kbus {subcommand}: {text}\n")
+
+
+def show(text: str) -> None:
+    """Write text to stderr as it is. What is being done does not fail if that does, as on a full disk."""
+    with contextlib.suppress(OSError):
+        print(text, end="", file=sys.stderr, flush=True)

@@ -22,6 +22,7 @@ from ..notify import notify
 from . import options
 from .failures import Failure, bind_failure, open_failure
 from .ksocks import EndSignals
+from .output import show
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
@@ -195,15 +196,15 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
         raise Failure(f"there was no room for the last {left} messages")
 
 
-def _tell_systemd(state: str) -> None:
+def _tell_systemd(state: str, wait: bool = True) -> None:
     # Recording is what matters: it goes on when nobody listens any more.
     with suppress(OSError):
-        notify(state)
+        notify(state, wait)
 
 
 def _tell(text: str) -> None:
     # A progress line may be there, and is shorter than this.
-    print(f"{_CLEAR if sys.stderr.isatty() else ''}kbus record: {text}", file=sys.stderr, flush=True)
+    show(f"{_CLEAR if sys.stderr.isatty() else ''}kbus record: {text}\n")
 
 
 _CLEAR = "\r\x1b[K"
@@ -226,9 +227,9 @@ class _Progress:
         if now >= self._next and (self._is_terminal or self._is_service):
             text = self._text()
             if self._is_terminal:
-                print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
+                show(f"{_CLEAR}{text}")
             if self._is_service:
-                _tell_systemd(f"STATUS={text}")
+                _tell_systemd(f"STATUS={text}", wait=False)
         if now >= self._next:
             self._before = self._recorder.messages
             self._next = now + 1
@@ -244,4 +245,4 @@ class _Progress:
     def end(self) -> None:
         """Leave the terminal as it was."""
         if self._is_terminal:
-            print(_CLEAR, end="", file=sys.stderr, flush=True)
+            show(_CLEAR)
