@@ -18,7 +18,6 @@ from kbus.capture import Frame, Reader, pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
 from kbus.capture.part import PartFile
-from kbus.capture.ring import Ring
 from kbus.capture.writer import packets
 
 from .captures import INFO, START, capture, numbered, read
@@ -217,21 +216,6 @@ def test_the_disk_is_told_as_often_as_asked(
         now[0] += 1.25
     one.finish()
     assert calls[0] == expected
-
-
-def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
-    one, ring = files(Policy(tmp_path)), Ring(20_000)
-    for first in range(1, 1001, 10):
-        ring.append(blocks(first, 10), [10], [0])
-    count = ring.write_out(one)
-    (path,) = tmp_path.iterdir()
-    found = sequences(path)
-    assert len(found) == count
-    assert found == list(range(found[0], 1001))
-    assert 15_000 < path.stat().st_size < 20_500
-    ring.append(blocks(1001, 1), [1], [0])
-    assert ring.write_out(one) == 1
-    assert sequences(sorted(tmp_path.iterdir())[-1]) == [1001]
 
 
 def test_names_of_machines_are_names_of_files() -> None:

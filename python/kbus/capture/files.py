@@ -66,6 +66,7 @@ class Files:
         self._say = say
         self._compressor = self._begin_compressing() if policy.compress else None
         self._file: Optional[PartFile] = None
+        self._section: dict[str, Any] = {}
         self._received = [0] * len(buses)
         self._lost_before = [0] * len(buses)
         self._lost = [0] * len(buses)
@@ -84,13 +85,16 @@ class Files:
             compressor.add(path)
         return compressor
 
-    def begin(self) -> None:
-        """Begin a new file, unless one is being written."""
+    def begin(self, info: Optional[dict[str, Any]] = None) -> None:
+        """Begin a new file, unless one is being written, with ``info`` if that is given."""
         if self._file is not None:
-            return
+            if info in (None, self._section):
+                return
+            self.seal()
+        self._section = info or self._info()
         file = self._new_file()
         try:
-            file.append(section_start(pcapng.NATIVE, self._info(), self._buses))
+            file.append(section_start(pcapng.NATIVE, self._section, self._buses))
         except OSError:
             file.discard()
             raise

@@ -196,11 +196,10 @@ class Recorder:
             self._try(self._files.seal)
             return
         try:
-            count = self._ring.write_out(self._files)
+            for path, count in self._ring.write_out(self._files):
+                self._say(f"snapshot {path}: {count} messages")
         except OSError as error:
             self._say(f"can't write a snapshot: {error.strerror}")
-            return
-        self._say(f"snapshot {self._files.last}: {count} messages")
 
     def leave(self, seconds: float) -> None:
         """Let go of the module, so that it can be unloaded: close the devices, and seal the file.

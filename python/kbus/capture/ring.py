@@ -4,44 +4,53 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from .files import Files
 
 
 class _Chunk(NamedTuple):
+    info: dict[str, Any]
     data: bytes
     received: list[int]
     lost: list[int]
 
 
 class Ring:
-    """The newest blocks, ``size`` bytes of them at most."""
+    """The newest blocks, ``size`` bytes of them at most. ``info`` gives the facts of a section's header."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, info: Callable[[], dict[str, Any]]) -> None:
         self.size = size
+        self._info = info
         self._chunks: deque[_Chunk] = deque()
         self._length = 0
 
     def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
         """Add blocks, as ``Files.append`` does, and forget the oldest if there is no room for them."""
-        self._chunks.append(_Chunk(data, list(received), list(lost)))
+        self._chunks.append(_Chunk(self._info(), data, list(received), list(lost)))
         self._length += len(data)
         while self._length > self.size and len(self._chunks) > 1:
             self._length -= len(self._chunks.popleft().data)
 
-    def write_out(self, files: Files) -> int:
-        """Make a sealed file of all that is here, forget it, and return how many messages these are.
+    def write_out(self, files: Files) -> Iterator[tuple[Path, int]]:
+        """Make sealed files of all that is here, and forget it; yield each, and how many messages it has.
 
-        Raises OSError; then what is not in a file is still here.
+        It is one file, unless the module has been loaded anew meanwhile. Raises OSError; then what is not in
+        a file is still here.
         """
-        count = 0
-        files.begin()
-        while self._chunks:
-            files.append(*self._chunks[0])
-            chunk = self._chunks.popleft()
-            self._length -= len(chunk.data)
-            count += sum(chunk.received)
-        files.seal()
-        return count
+        while True:
+            info, count = self._chunks[0].info if self._chunks else self._info(), 0
+            files.begin(info)
+            while self._chunks and self._chunks[0].info == info:
+                _, data, received, lost = self._chunks[0]
+                files.append(data, received, lost)
+                self._chunks.popleft()
+                self._length -= len(data)
+                count += sum(received)
+            files.seal()
+            assert files.last
+            yield files.last, count
+            if not self._chunks:
+                return

@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
-        ring = Ring(args.snapshot) if args.snapshot else None
+        ring = Ring(args.snapshot, info) if args.snapshot else None
         recorder = Recorder(
             sources, files, _tell, flush=args.flush, flush_size=room, ring=ring, trigger=args.on
         )

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""The last messages in memory, and the snapshots that are made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kbus.capture.files import Policy
+from kbus.capture.ring import Ring
+
+from .captures import INFO, read
+from .test_files import blocks, files, sequences
+
+
+def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
+    one, ring = files(Policy(tmp_path)), Ring(20_000, lambda: INFO)
+    for first in range(1, 1001, 10):
+        ring.append(blocks(first, 10), [10], [0])
+    ((path, count),) = ring.write_out(one)
+    assert [path] == list(tmp_path.iterdir())
+    found = sequences(path)
+    assert len(found) == count
+    assert found == list(range(found[0], 1001))
+    assert 15_000 < path.stat().st_size < 20_500
+    ring.append(blocks(1001, 1), [1], [0])
+    ((path, count),) = ring.write_out(one)
+    assert (sequences(path), count) == ([1001], 1)
+
+
+def test_an_empty_ring_makes_an_empty_file(tmp_path: Path) -> None:
+    ((path, count),) = Ring(20_000, lambda: INFO).write_out(files(Policy(tmp_path)))
+    assert (sequences(path), count) == ([], 0)
+
+
+def test_each_load_of_the_module_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """An id is unique within a load, so messages of two must not be in one section."""
+    info: dict[str, Any] = {**INFO, "load_id": 7}
+    ring = Ring(20_000, lambda: dict(info))
+    for first in (1, 2):
+        ring.append(blocks(first, 1), [1], [0])
+    info["load_id"] = 8
+    ring.append(blocks(3, 1), [1], [0])
+    made = list(ring.write_out(files(Policy(tmp_path))))
+    found = [each.facts for path, _ in made for each in read(path)[0]]
+    assert [(each.section.info["load_id"], each.sequence) for each in found] == [(7, 1), (7, 2), (8, 3)]
+    assert [count for _, count in made] == [2, 1]
