@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kbus import Announcement, Message, MessageId, Reply, Request, abi
-from kbus.capture import pcapng
+from kbus.capture import CaptureError, pcapng
+from kbus.capture.recover import recover
 from kbus.cli import main
 
 from .captures import INFO, capture, numbered, read
@@ -157,6 +158,29 @@ def test_recover_leaves_a_sealed_section_as_it_is(tmp_path: Path, capsys: pytest
     made = (tmp_path / "two.recovered.pcapng").read_bytes()
     assert made.startswith(first)
     assert len(read(made)[0]) == 20
+
+
+@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
+def test_what_is_recovered_is_whole_whatever_byte_of_the_header_is_wrong(
+    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message that can be read is there afterwards; without a section there is none."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)
+    data = capture(numbered(20), order, buses=[0, 2])
+    path, target = tmp_path / "a", tmp_path / "b"
+    for at in range(read(data)[0][0].facts.offset):
+        for wrong in (0x01, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= wrong
+            path.write_bytes(damaged)
+            expected = [each[:2] for each in read(path, strict=False)[0]]
+            try:
+                recover(path, target)
+            except CaptureError:
+                assert expected == []
+                continue
+            assert [each[:2] for each in read(target)[0]] == expected
+            target.unlink()
 
 
 def test_what_can_not_be_said_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from . import pcapng
 from .blocks import Damage
 from .part import PartFile
+from .pcapng import Block
 from .reader import CaptureError, Reader, Record, Section
 
 #: FILE.part may be what is recovered.
@@ -24,14 +25,22 @@ class Recovered(NamedTuple):
 
 
 class _Section:
-    """What the statistics of a section will say, unless it has some."""
+    """What a section lacks: the descriptions that are damaged, and statistics, unless it has some."""
 
     def __init__(self, section: Section) -> None:
-        self.order = section.order
+        self.section = section
+        self.described = 0
         self.received: dict[int, int] = {}
         self.lost: dict[int, tuple[int, int]] = {}
         self.time_ns = 0
         self.has_statistics = False
+
+    def descriptions_before(self, block: Block) -> bytes:
+        """The blocks of the interfaces, made anew, which should be before this block and are not."""
+        interfaces = self.section.interfaces
+        end = len(interfaces) - (block.kind == pcapng.INTERFACE_DESCRIPTION)
+        missing, self.described = interfaces[self.described : end], len(interfaces)
+        return b"".join(pcapng.interface_description(self.section.order, each.name) for each in missing)
 
     def add(self, interface: int, record: Record) -> None:
         """Count a message."""
@@ -46,7 +55,7 @@ class _Section:
             return b""
         return b"".join(
             pcapng.interface_statistics(
-                self.order, index, self.time_ns, count, self.lost[index][1] - self.lost[index][0]
+                self.section.order, index, self.time_ns, count, self.lost[index][1] - self.lost[index][0]
             )
             for index, count in self.received.items()
         )
@@ -55,7 +64,8 @@ class _Section:
 def recover(source: Path, target: Path) -> Recovered:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
 
-    A section that has no statistics gets them: the messages that are there, and how many were lost between
+    A section's header, or an interface's description, that is damaged is made anew, without what it said. A
+    section that has no statistics gets them: the messages that are there, and how many were lost between
     the first and the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
     of it is a capture.
     """
@@ -63,7 +73,7 @@ def recover(source: Path, target: Path) -> Recovered:
     try:
         with Reader(source, strict=False) as reader:
             count = _copy(reader, file)
-            if not reader.sections:
+            if not file.size:
                 raise CaptureError(f"{source}: {reader.damage[0].reason if reader.damage else 'it is empty'}")
         file.seal(sync=True)
     except BaseException:
@@ -75,10 +85,13 @@ def recover(source: Path, target: Path) -> Recovered:
 def _copy(reader: Reader, file: PartFile) -> int:
     sections: list[_Section] = []
     for block, record in reader.blocks():
-        if block.kind == pcapng.SECTION_HEADER:
+        if not sections or sections[-1].section is not reader.sections[-1]:
             _end(sections, file)
             sections.append(_Section(reader.sections[-1]))
-        elif block.kind == pcapng.INTERFACE_STATISTICS:
+            if block.kind != pcapng.SECTION_HEADER:
+                file.append(pcapng.section_header(block.order, "its header was damaged"))
+        file.append(sections[-1].descriptions_before(block))
+        if block.kind == pcapng.INTERFACE_STATISTICS:
             sections[-1].has_statistics = True
         elif record:
             sections[-1].add(pcapng.packet_of(block)[0], record)
