@@ -40,6 +40,13 @@ def test_from_boot_to_boot_time_is_the_wall_clocks() -> None:
     assert [each.seconds for each in timed(records)] == [0.0, 30.0, 30.0, 32.0]
 
 
+def test_without_a_known_boot_time_is_the_wall_clocks() -> None:
+    second = 1_000_000_000
+    for info in ({"boot_id": None}, {"device": None, "boot_id": None}):
+        records = [record(500 * second, START, **info), record(20 * second, START + 3 * second, **info)]
+        assert [each.seconds for each in timed(records)] == [0.0, 3.0]
+
+
 @given(message=strategies.messages)
 def test_what_is_announced_says_the_same(message: Message) -> None:
     cast = Casting().cast(message)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from kbus import Message
-from kbus.capture import Reader, pcapng
+from kbus.capture import Frame, Reader, Writer, pcapng
+from kbus.capture.player import timed
+from kbus.capture.summary import summarize
 
 from .captures import INFO, START, as_recorded, capture, numbered, read
 
@@ -97,6 +99,29 @@ def test_what_editcap_and_mergecap_make_is_read(order: str, tmp_path: Path) -> N
     assert messages_in(part) == MESSAGES[10:20]
     with Reader(part) as reader:
         assert [each.facts.sequence for each in reader] == list(range(11, 21))
+
+
+def test_machines_that_mergecap_has_put_together_are_not_taken_for_one(tmp_path: Path) -> None:
+    """Their recordings' facts are gone. What is left is the time of day, and that is right."""
+    second = 1_000_000_000
+    recorded = {"lathe": (10, 5_000_000 * second), "press": (90_000, 7 * second)}
+    paths = []
+    for which, (device, (sequence, uptime)) in enumerate(recorded.items()):
+        paths.append(tmp_path / f"{device}.pcapng")
+        with paths[-1].open("wb") as file:
+            writer = Writer(file, {**INFO, "device": device}, [0])
+            for count, message in enumerate(numbered(3)):
+                since = (2 * count + which) * second
+                frame = Frame(sequence + count, uptime + since, 5 * (1 - which))
+                writer.write(0, START + since, frame, [message.to_bytes()])
+    merged = tmp_path / "m.pcapng"
+    tool("mergecap", "-I", "none", "-w", merged, *paths)
+    with Reader(merged) as reader:
+        assert [each.seconds for each in timed(reader)] == [0, 1, 2, 3, 4, 5]
+        assert len(reader.sections[0].interfaces) == 2
+    summary = summarize(merged)
+    assert (summary.messages, summary.missing, summary.lost, summary.seconds) == (6, 0, 0, 0)
+    assert summary.last_ns == START + 5 * second
 
 
 def test_tshark_reads_files_that_were_put_together(tmp_path: Path) -> None:

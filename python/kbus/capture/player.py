@@ -23,7 +23,7 @@ def timed(records: Iterable[Record]) -> Iterator[Due]:
     """Yield the records with the time from the first of them, which never goes back.
 
     Within a boot of a machine that is CLOCK_MONOTONIC's, so that a clock that was set does not matter; from
-    one boot to the next it is CLOCK_REALTIME's.
+    one boot to the next, and where it is not known which boot it is, CLOCK_REALTIME's.
     """
     seconds = 0.0
     before: Optional[Record] = None
@@ -36,14 +36,15 @@ def timed(records: Iterable[Record]) -> Iterator[Due]:
 
 def _between(before: Record, after: Record) -> int:
     """ns from one to the other."""
-    if _boot(before) == _boot(after):
+    boot = _boot(before)
+    if boot and boot == _boot(after):
         return after.facts.mono_ns - before.facts.mono_ns
     return after.time_ns - before.time_ns
 
 
-def _boot(record: Record) -> tuple[object, object]:
+def _boot(record: Record) -> Optional[tuple[object, object]]:
     info = record.facts.section.info
-    return info.get("device"), info.get("boot_id")
+    return (info.get("device"), info["boot_id"]) if info.get("boot_id") else None
 
 
 class Casting:

@@ -30,7 +30,8 @@ class Summary:
     ``lost`` is what the recorder's KSocks had lost at the end, as the statistics or else the last messages
     say. ``missing`` is how many sequence numbers are left out between the first and the last: what the
     recorder had, and the file has not. ``steps_back`` counts where the clock was set back. ``is_sealed``
-    tells whether the last section has its statistics.
+    tells whether the last section has its statistics. ``seconds``, ``lost`` and ``missing`` leave out
+    sections that do not say what they are a recording of.
     """
 
     path: Path
@@ -92,10 +93,13 @@ def _add(summary: Summary, span: _Span, record: Record) -> None:
     name.replies += message.is_reply()
     if facts.bus is not None:
         summary.buses[facts.bus] = summary.buses.get(facts.bus, 0) + 1
-    first, _ = span.lost.get(facts.bus, (facts.lost, 0))
-    span.lost[facts.bus] = first, facts.lost
+    # A tool that has put several recordings together leaves one section, which names none of them.
+    if "recorder" in facts.section.info:
+        first, _ = span.lost.get(facts.bus, (facts.lost, 0))
+        span.lost[facts.bus] = first, facts.lost
+        if span.last is not None:
+            summary.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
+            summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
     if span.last is not None:
-        summary.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
-        summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
         summary.steps_back += time_ns < span.last.time_ns
     span.last = record

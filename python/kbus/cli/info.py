@@ -82,8 +82,9 @@ def _show(summary: Summary, most: Optional[int]) -> None:
     buses = ", ".join(f"kbus{bus} {count}" for bus, count in sorted(summary.buses.items()))
     put_line(f"  {summary.messages} messages ({buses or 'none'}), {summary.bytes} bytes, {summary.lost} lost")
     if summary.first_ns is not None and summary.last_ns is not None:
-        rate = f", {summary.messages / summary.seconds:.1f}/s" if summary.seconds else ""
-        put_line(f"  {_date(summary.first_ns)} to {_date(summary.last_ns)}, {summary.seconds:.3f} s{rate}")
+        seconds = summary.seconds
+        rate = f", {seconds:.3f} s, {summary.messages / seconds:.1f}/s" if seconds else ""
+        put_line(f"  {_date(summary.first_ns)} to {_date(summary.last_ns)}{rate}")
     if summary.missing:
         put_line(f"  {summary.missing} messages are missing in the file, by their numbers")
     if summary.steps_back:
