@@ -224,7 +224,7 @@ def test_the_module_can_be_reloaded(ksock: OpenKsock, tmp_path: Path) -> None:
     found = records(*captures(tmp_path))
     assert [each.message.data for each in found] == [b"before", b"after"]
     assert [each.facts.section.info["load_id"] for each in found] == [before, after]
-    assert "the devices are closed\n" in err and "the devices are open again\n" in err
+    assert "the devices are closed\n" in err and "kbus0 is open again\n" in err
 
 
 def _queued_by(recorder: Command) -> int:

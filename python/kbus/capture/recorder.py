@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections.abc import Callable, Sequence
-from typing import Optional, Protocol
+from typing import Optional
 
 from .. import names, wire
 from . import pcapng
@@ -16,6 +15,7 @@ from .frame import Frame
 from .identity import load_id
 from .ring import Ring
 from .source import Source
+from .sources import HasFileno, Sources, poll_for
 from .writer import packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
@@ -25,13 +25,6 @@ _RETRY = 1.0
 _GATHER = 0.001
 #: So many at once need no waiting for more.
 _MANY = 64
-
-
-class HasFileno(Protocol):
-    """Something to poll."""
-
-    def fileno(self) -> int:
-        """The descriptor."""
 
 
 class Recorder:
@@ -56,20 +49,19 @@ class Recorder:
         ring: Optional[Ring] = None,
         trigger: Optional[str] = None,
     ) -> None:
-        self.sources = list(sources)
+        self._sources = Sources(sources, say)
         self._files = files
         self._say = say
         self._flush_seconds = flush
         self._ring = ring
         self._trigger = trigger
         self._flush_size = flush_size
-        self._poll: Optional[select.poll] = None
-        self._indexes: dict[int, int] = {}
         self._pieces: list[bytes] = []
         self._length = 0
-        self._received = [0] * len(self.sources)
+        self._received = [0] * len(self._sources)
         self._flush_at = 0.0
         self._taken_at = 0.0
+        self._open_at = 0.0
         self._full_since: Optional[float] = None
         self._left_until: Optional[float] = None
         self._left_load: Optional[int] = None
@@ -78,7 +70,7 @@ class Recorder:
     @property
     def lost(self) -> int:
         """How many messages all the KSocks have missed so far."""
-        return sum(source.lost for source in self.sources)
+        return sum(source.lost for source in self._sources)
 
     @property
     def state(self) -> str:
@@ -89,43 +81,45 @@ class Recorder:
 
     def open(self) -> None:
         """Begin to listen, and begin a file, unless there is a ring. Raises OSError."""
-        with contextlib.ExitStack() as stack:
-            for source in self.sources:
-                stack.callback(source.close)
-                source.open()
-            if self._ring is None:
-                self._files.begin()
-            stack.pop_all()
-        self._poll = None
-        self._indexes = {source.ksock.fileno(): index for index, source in enumerate(self.sources)}
+        self._sources.open()
+        try:
+            self._begin()
+        except OSError:
+            self._sources.close()
+            raise
+
+    def _begin(self) -> None:
+        if self._ring is None:
+            self._files.begin()
 
     def step(self, wake: HasFileno, seconds: float) -> None:
         """Record what there is, or comes within so many seconds, or until ``wake`` can be read."""
         if self._left_until is not None:
-            _poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
+            poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
             self._come_back()
         elif self._full_since is not None:
-            _poll_for(wake).poll(1000 * min(seconds, _RETRY))
+            poll_for(wake).poll(1000 * min(seconds, _RETRY))
             self._try_again()
         else:
-            if self._poll is None:
-                self._poll = _poll_for(wake, *(source.ksock for source in self.sources))
             if time.monotonic() - self._taken_at < _GATHER:
                 time.sleep(_GATHER)
+            if not self._sources.are_open and time.monotonic() >= self._open_at:
+                self._sources.open_more()
+                self._open_at = time.monotonic() + _RETRY
             due = self._flush_at - time.monotonic() if self._length else _RETRY
-            self._take_from(self._poll.poll(1000 * max(0.0, min(seconds, due))))
+            self._take_from(self._sources.ready(wake, min(seconds, due)))
 
-    def _take_from(self, ready: list[tuple[int, int]]) -> None:
-        for descriptor, _ in ready:
-            index = self._indexes.get(descriptor)
-            if index is None:
-                continue
+    def _take_from(self, ready: list[int]) -> None:
+        for index in ready:
             try:
                 self._take(index)
             except OSError as error:
-                self._say(f"can't read kbus{self.sources[index].bus}: {error.strerror}")
-                self._leave(0)
-                return
+                self._say(f"can't read kbus{self._sources[index].bus}: {error.strerror}")
+                self._sources.close(index)
+                if not any(source.is_open for source in self._sources):
+                    # Nothing holds the module any more.
+                    self._leave(_RETRY)
+                    return
         if self._length and time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
@@ -136,7 +130,7 @@ class Recorder:
 
     def _take(self, index: int) -> int:
         """Take the messages that one system call brings; how many they were. Raises OSError."""
-        source = self.sources[index]
+        source = self._sources[index]
         messages = source.receive()
         if not messages:
             return 0
@@ -160,14 +154,14 @@ class Recorder:
         if not self._length:
             return True
         output = self._ring or self._files
-        lost = [source.lost for source in self.sources]
+        lost = [source.lost for source in self._sources]
         if not self._try(lambda: output.append(b"".join(self._pieces), self._received, lost)):
             return False
         self._forget()
         return True
 
     def _forget(self) -> None:
-        self._pieces, self._length, self._received = [], 0, [0] * len(self.sources)
+        self._pieces, self._length, self._received = [], 0, [0] * len(self._sources)
 
     def _try(self, do: Callable[[], object]) -> bool:
         """Do what writes to the disk; if that fails, say so, and wait until it does not."""
@@ -187,19 +181,25 @@ class Recorder:
         if self._length:
             self.flush()
         else:
-            self._try(self._files.begin)
+            self._try(self._begin)
 
     def snapshot(self) -> None:
         """Make a file of what is in the ring; without one, seal the file that is being written."""
         self.flush()
         if self._ring is None:
-            self._try(self._files.seal)
+            self._seal()
             return
         try:
             for path, count in self._ring.write_out(self._files):
                 self._say(f"snapshot {path}: {count} messages")
         except OSError as error:
             self._say(f"can't write a snapshot: {error.strerror}")
+
+    def _seal(self) -> None:
+        try:
+            self._files.seal()
+        except OSError as error:
+            self._say(f"can't finish a file: {error.strerror}")
 
     def leave(self, seconds: float) -> None:
         """Let go of the module, so that it can be unloaded: close the devices, and seal the file.
@@ -214,9 +214,8 @@ class Recorder:
             # In the next file they would be of another load of the module.
             self._say(f"the last {sum(self._received)} messages are dropped: there is no room for them")
             self._forget()
-        self._try(self._files.seal)
-        for source in self.sources:
-            source.close()
+        self._seal()
+        self._sources.close()
         self._left_until = time.monotonic() + seconds
         self._left_load = load_id()
         self._say("the devices are closed")
@@ -226,17 +225,13 @@ class Recorder:
         load = load_id()
         if load is None or (load == self._left_load and time.monotonic() < self._left_until):
             return
-        try:
-            self.open()
-        except OSError:
-            # udev may not have let us in yet, or the other devices are still to be made.
-            return
-        self._left_until = None
-        self._say("the devices are open again")
+        if self._sources.open_more():
+            self._left_until = None
+            self._try(self._begin)
 
     def drain(self) -> None:
         """Take what is queued now, and give it away. What comes meanwhile may stay behind."""
-        for index, source in enumerate(self.sources):
+        for index, source in enumerate(self._sources):
             with contextlib.suppress(OSError, ValueError):
                 left = source.ksock.num_messages()
                 while left > 0 and (taken := self._take(index)):
@@ -247,18 +242,9 @@ class Recorder:
     def close(self) -> int:
         """Stop: take what is queued, seal the file. Returns how many messages there was no room for."""
         self.drain()
-        for source in self.sources:
-            source.close()
+        self._sources.close()
         try:
             self._files.finish()
         except OSError as error:
             self._say(f"can't finish the last file: {error.strerror}")
         return sum(self._received)
-
-
-def _poll_for(*files: HasFileno) -> select.poll:
-    """Return what waits until one of them can be read."""
-    poll = select.poll()
-    for file in files:
-        poll.register(file, select.POLLIN)
-    return poll

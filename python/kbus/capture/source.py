@@ -18,7 +18,6 @@ class Source:
     ``names`` are what it is bound to; a message that several of them match comes once. ``lost`` counts what
     it has missed, in all the times that it was open. ``queue`` is the length of its queue, the longest if
     None; ``room`` how many bytes of messages it takes at once, at most.
-
     """
 
     def __init__(
@@ -52,6 +51,11 @@ class Source:
         if self._ksock is not None:
             self._ksock.close()
             self._ksock = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it listens."""
+        return self._ksock is not None
 
     @property
     def ksock(self) -> Ksock:

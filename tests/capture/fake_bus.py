@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Devices that are not there, for a recorder that is."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+
+from kbus import Announcement, Message
+
+
+class FakeBus:
+    """What ``Source`` opens in place of /dev/kbusN: ``devices`` are there, in this ``load`` of the module."""
+
+    def __init__(self, *devices: int) -> None:
+        self.devices = set(devices)
+        self.load: int | None = 1
+        self.failing: set[int] = set()
+        self.opened: dict[int, FakeKsock] = {}
+
+    def open(self, which: int, mode: str) -> FakeKsock:
+        """What ``Ksock`` does."""
+        assert mode == "r"
+        if which not in self.devices:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), f"/dev/kbus{which}")
+        self.opened[which] = FakeKsock(self, which)
+        return self.opened[which]
+
+    def send(self, which: int, name: str, count: int = 1) -> None:
+        """Let messages come on a device."""
+        self.opened[which].put([Message.from_message(Announcement(name)).to_bytes()] * count)
+
+
+class FakeKsock:
+    """A KSock that a recorder reads; ``queue`` is what it has not read."""
+
+    def __init__(self, bus: FakeBus, which: int) -> None:
+        self._bus = bus
+        self._which = which
+        self.queue: deque[bytes] = deque()
+        self._reader, self._writer = os.pipe()
+
+    def put(self, messages: list[bytes]) -> None:
+        """Queue these."""
+        if not self.queue:
+            os.write(self._writer, b"\0")
+        self.queue.extend(messages)
+
+    def set_max_messages(self, count: int) -> None:
+        """It has no limit."""
+
+    def want_messages_once(self, just_once: bool) -> None:
+        """They come once."""
+
+    def report_lost_messages(self, report: bool) -> None:
+        """None are lost."""
+
+    def bind(self, name: str, *, observer: bool) -> None:
+        """Everything comes."""
+        assert observer
+
+    def fileno(self) -> int:
+        """Readable when something is queued."""
+        return self._reader
+
+    def num_messages(self) -> int:
+        """How many are queued."""
+        return len(self.queue)
+
+    def receive_bytes(self, room: int) -> tuple[list[bytes], int]:
+        """Some of them, and that none was lost."""
+        if self._which in self._bus.failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        found = [self.queue.popleft() for _ in range(min(len(self.queue), room // 64))]
+        if found and not self.queue:
+            os.read(self._reader, 1)
+        return found, 0
+
+    def close(self) -> None:
+        """Nothing is queued any more."""
+        del self._bus.opened[self._which]
+        os.close(self._reader)
+        os.close(self._writer)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""What a recorder does when devices come and go, and when there is no room, with devices that are fakes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbus.capture.files import Files, Policy
+from kbus.capture.recorder import Recorder
+from kbus.capture.source import Source
+
+from .captures import INFO, read
+from .fake_bus import FakeBus
+
+
+class Recording:
+    """A recorder of two devices, with a clock that goes on when it waits, and what it says."""
+
+    def __init__(self, bus: FakeBus, directory: Path) -> None:
+        self.said: list[str] = []
+        self._idle = os.pipe()
+        self.files = Files(Policy(directory), "lathe", [0, 1], self._info, self.said.append)
+        self._bus = bus
+        self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
+
+    def _info(self) -> dict[str, Any]:
+        return {**INFO, "load_id": self._bus.load}
+
+    def fileno(self) -> int:
+        """Never readable."""
+        return self._idle[0]
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Let it record until that is so."""
+        end = time.monotonic() + 20
+        while not is_so():
+            assert time.monotonic() < end, self.said
+            self.recorder.step(self, 0.05)
+
+    def has_read(self) -> bool:
+        """Whether nothing is queued."""
+        return all(not ksock.queue for ksock in self._bus.opened.values())
+
+    def close(self) -> None:
+        """End it, however far it has come."""
+        self.recorder.close()
+        for fd in self._idle:
+            os.close(fd)
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> FakeBus:
+    """Two devices."""
+    fake = FakeBus(0, 1)
+    monkeypatch.setattr("kbus.capture.source.Ksock", fake.open)
+    monkeypatch.setattr("kbus.capture.recorder.load_id", lambda: fake.load)
+    return fake
+
+
+@pytest.fixture
+def recording(bus: FakeBus, tmp_path: Path) -> Iterator[Recording]:
+    """One that has begun."""
+    one = Recording(bus, tmp_path)
+    one.recorder.open()
+    yield one
+    one.close()
+
+
+def recorded(directory: Path) -> list[tuple[int | None, str]]:
+    """Load and name of all messages in all files."""
+    found = [each for path in sorted(directory.iterdir()) for each in read(path)[0]]
+    return [(each.facts.section.info["load_id"], each.message.name) for each in found]
+
+
+def reload(bus: FakeBus, recording: Recording) -> None:
+    """Have it leave, and load the module anew."""
+    recording.recorder.leave(60)
+    assert not bus.opened
+    bus.load = 2
+
+
+def test_a_reload(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
+    bus.send(0, "$.Before", 100)
+    reload(bus, recording)
+    recording.until(lambda: len(bus.opened) == 2)
+    bus.send(1, "$.After")
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(1, "$.Before")] * 100 + [(2, "$.After")]
+    assert recording.said == ["the devices are closed", "kbus0 is open again", "kbus1 is open again"]
+
+
+def test_a_reload_with_fewer_devices(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
+    """Those that are there are recorded, and the other when it comes."""
+    reload(bus, recording)
+    bus.devices = {0}
+    recording.until(lambda: 0 in bus.opened)
+    bus.send(0, "$.A")
+    recording.until(lambda: "can't open kbus1: No such file or directory" in recording.said)
+    bus.devices = {0, 1}
+    recording.until(lambda: 1 in bus.opened)
+    bus.send(1, "$.B")
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(2, "$.A"), (2, "$.B")]
+    assert recording.said == [
+        "the devices are closed",
+        "kbus0 is open again",
+        "can't open kbus1: No such file or directory",
+        "kbus1 is open again",
+    ]
+
+
+def test_a_reload_while_the_disk_is_full(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The devices are open, so that what comes waits in their queues, and that the disk is full is said."""
+    reload(bus, recording)
+    begin = recording.files.begin
+
+    def no_room(info: object = None) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(recording.files, "begin", no_room)
+    recording.until(lambda: recording.recorder.state == "no room")
+    first = dict(bus.opened)
+    bus.send(0, "$.A", 10)
+    end = time.monotonic() + 1.5
+    recording.until(lambda: time.monotonic() > end)
+    assert bus.opened == first and len(first) == 2
+    monkeypatch.setattr(recording.files, "begin", begin)
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(2, "$.A")] * 10
+    assert recording.said[3] == "recording stops: No space left on device"
+    assert recording.said[4].startswith("recording goes on, after ")
+    assert len(recording.said) == 5
+
+
+def test_sealing_is_no_sign_that_there_is_room(
+    bus: FakeBus, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(recording.files, "append", no_room)
+    bus.send(0, "$.A")
+    recording.until(lambda: recording.recorder.state == "no room")
+    reload(bus, recording)
+    assert recording.said == [
+        "recording stops: No space left on device",
+        "the last 1 messages are dropped: there is no room for them",
+        "the devices are closed",
+    ]
+
+
+def test_a_device_that_can_not_be_read(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
+    """The other goes on, and loses nothing of what was queued."""
+    bus.failing = {0}
+    bus.send(0, "$.A")
+    bus.send(1, "$.B", 5000)
+    recording.until(lambda: 0 not in bus.opened)
+    bus.failing = set()
+    recording.until(lambda: 0 in bus.opened and recording.has_read())
+    bus.send(0, "$.C")
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(1, "$.B")] * 5000 + [(1, "$.C")]
+    assert recording.said == ["can't read kbus0: Input/output error", "kbus0 is open again"]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_when_no_device_can_be_read_the_module_may_go(
+    bus: FakeBus, recording: Recording, tmp_path: Path
+) -> None:
+    bus.failing = {0, 1}
+    bus.send(0, "$.A")
+    bus.send(1, "$.A")
+    recording.until(lambda: not bus.opened)
+    bus.failing, bus.load = set(), 2
+    recording.until(lambda: len(bus.opened) == 2)
+    bus.send(1, "$.B")
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(2, "$.B")]
