@@ -109,3 +109,57 @@ def test_play_again_and_again_until_a_signal(ksock: OpenKsock, recorded: Path) -
         status, _, err = player.end()
     assert status == 0
     assert "messages sent, 0 left out" in err
+
+
+@pytest.fixture
+def patient(ksock: OpenKsock, tmp_path: Path) -> Path:
+    """Three announcements that wait for room."""
+    sender = ksock()
+    with recording(tmp_path) as recorder:
+        for text in ("one", "two", "three"):
+            sender.send_msg(Announcement("$.A", text, flags=Message.ALL_OR_WAIT))
+        ended(recorder)
+    (path,) = captures(tmp_path)
+    return path
+
+
+def test_play_waits_for_room(ksock: OpenKsock, patient: Path) -> None:
+    listener = ksock()
+    listener.set_max_messages(1)
+    listener.bind("$.A")
+    with running("play", str(patient), "--rate", "0") as player:
+        for expected in (b"one", b"two", b"three"):
+            wait_until(lambda: listener.num_messages() == 1, "the next has come")
+            assert take(listener).data == expected
+        status, _, err = player.end()
+    assert (status, err) == (0, "kbus play: 3 messages sent, 0 left out\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_play_ends_although_it_waits_for_room(
+    ksock: OpenKsock, patient: Path, number: signal.Signals
+) -> None:
+    listener = ksock()
+    listener.set_max_messages(1)
+    listener.bind("$.A")
+    with running("play", str(patient), "--rate", "0") as player:
+        wait_until(lambda: listener.num_messages() == 1, "one has come, and there is no room for another")
+        gap = time.monotonic() + 0.2
+        wait_until(lambda: time.monotonic() >= gap, "it waits")
+        player.send_signal(number)
+        status, _, err = player.end()
+    assert (status, err) == (0, "kbus play: 1 messages sent, 0 left out\n")
+
+
+def test_play_keeps_as_many_requests_open_as_were(ksock: OpenKsock, tmp_path: Path) -> None:
+    sender, replier = ksock(), ksock()
+    for one in (sender, replier):
+        one.set_max_messages(300)
+    replier.bind("$.B", replier=True)
+    with recording(tmp_path) as recorder:
+        for _ in range(150):
+            sender.send_msg(Request("$.B"))
+        ended(recorder)
+    assert len([take(replier) for _ in range(150)]) == 150
+    err = played(*map(str, captures(tmp_path)), "--rate", "0", "--requests")
+    assert err == "kbus play: 150 messages sent, 0 left out\n"

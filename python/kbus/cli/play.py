@@ -11,10 +11,10 @@ import select
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from .. import Ksock, names
+from .. import Ksock, Message, abi, names
 from ..capture import CaptureError, Reader, Record
 from ..capture.player import Casting, timed
 from . import options
@@ -138,7 +138,7 @@ class _Player:
             if signals.came:
                 return
             self.seen += 1
-            self._send(record)
+            self._send(record, signals)
 
     def _wait_until(self, when: float, signals: EndSignals) -> None:
         poll = select.poll()
@@ -150,7 +150,7 @@ class _Player:
             else:
                 time.sleep(left)
 
-    def _send(self, record: Record) -> None:
+    def _send(self, record: Record, signals: EndSignals) -> None:
         message = self._casting.cast(record.message)
         if message is None:
             self._left_out += 1
@@ -158,8 +158,7 @@ class _Player:
         bus = record.facts.bus or 0
         ksock = self._ksock(self._buses.get(bus, bus))
         try:
-            ksock.send_msg(message)
-            self._sent += 1
+            self._sent += _post(ksock, message, signals)
         except OSError as error:
             self._failed[error.errno or 0] += 1
         if self._requests:
@@ -169,7 +168,10 @@ class _Player:
 
     def _ksock(self, bus: int) -> Ksock:
         if bus not in self._ksocks:
-            self._ksocks[bus] = self.stack.enter_context(open_ksock(bus))
+            ksock = self.stack.enter_context(open_ksock(bus, nonblocking=True))
+            # It stands for all who have sent, and each open Request needs a place for its answer.
+            ksock.set_max_messages(abi.U32_MAX)
+            self._ksocks[bus] = ksock
         return self._ksocks[bus]
 
     def tell(self) -> None:
@@ -181,3 +183,20 @@ class _Player:
                 for number, count in self._failed.most_common()
             )
             raise Failure(f"{sum(self._failed.values())} messages could not be sent: {causes}")
+
+
+def _post(ksock: Ksock, message: Message, signals: EndSignals) -> bool:
+    """Send it, also if that means to wait for room; False if a signal came first. Raises OSError."""
+    try:
+        ksock.send_msg(message)
+        return True
+    except BlockingIOError:
+        poll = select.poll()
+        poll.register(ksock.fileno(), select.POLLOUT)
+        poll.register(signals.fileno(), select.POLLIN)
+    while not signals.came:
+        poll.poll()
+        with suppress(BlockingIOError):
+            ksock.send()
+            return True
+    return False
