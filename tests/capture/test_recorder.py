@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +17,10 @@ import pytest
 from kbus.capture.files import Files, Policy
 from kbus.capture.recorder import Recorder
 from kbus.capture.source import Source
+from kbus.cli import main
 
 from .captures import INFO, read
-from .fake_bus import FakeBus
+from .fake_bus import FakeBus, FakeKsock
 
 
 class Recording:
@@ -190,3 +193,60 @@ def test_when_no_device_can_be_read_the_module_may_go(
     recording.until(recording.has_read)
     recording.recorder.flush()
     assert recorded(tmp_path) == [(2, "$.B")]
+
+
+def test_a_file_that_can_not_be_finished_is_counted(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in it can be read, nothing is left open, and the next file is another one."""
+    before = len(os.listdir("/proc/self/fd"))
+    bus.send(0, "$.A")
+    recording.until(recording.has_read)
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", _failing)
+        recording.recorder.snapshot()
+    assert recording.files.unfinished == 1
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+    bus.send(0, "$.B")
+    recording.until(recording.has_read)
+    recording.recorder.snapshot()
+    assert recorded(tmp_path) == [(1, "$.A"), (1, "$.B")]
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".part", ".pcapng"]
+    assert recording.said == ["can't finish the file: Input/output error"]
+
+
+def test_what_was_sealed_is_compressed_although_the_last_file_can_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    one = Files(Policy(tmp_path, compress=True), "lathe", [0], lambda: INFO, said.append)
+    one.begin()
+    one.seal()
+    one.begin()
+    monkeypatch.setattr("kbus.capture.part.PartFile.seal", _failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        one.finish()
+    assert "compressor" not in [thread.name for thread in threading.enumerate()]
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".gz", ".part"]
+
+
+def test_the_exit_status_tells_of_a_file_that_is_not_finished(
+    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def open_and_end(which: int, mode: str) -> FakeKsock:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return bus.open(which, mode)
+
+    monkeypatch.setattr("kbus.capture.source.Ksock", open_and_end)
+    monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
+    monkeypatch.setattr("os.fsync", _failing)
+    assert main(["record", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        "kbus record: can't finish the file: Input/output error\n"
+        "kbus record: 0 messages, 0 lost, 0 files, 0 bytes\n"
+        "kbus record: 1 files could not be finished, and are called .part still\n"
+    )
+
+
+def _failing(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -75,6 +75,7 @@ class Files:
         self._is_synced = True
         self._number = 0
         self.sealed = 0
+        self.unfinished = 0
         self.last: Optional[Path] = None
         self.written = 0
 
@@ -139,7 +140,10 @@ class Files:
             self.seal()
 
     def seal(self) -> None:
-        """End the file that is being written: statistics, and its name."""
+        """End the file that is being written: statistics, and its name.
+
+        If that fails, it is left as it is, counted in ``unfinished``, and the next file is another one.
+        """
         if self._file is None:
             return
         file, self._file = self._file, None
@@ -147,7 +151,13 @@ class Files:
             file.append(self._statistics())
         except OSError as error:
             self._say(f"{file.path.name} has no statistics: {error.strerror}")
-        self.last = file.seal(self._policy.sync != "never")
+        try:
+            self.last = file.seal(self._policy.sync != "never")
+        except OSError:
+            # What the disk refused once it may have dropped: trying again would be no promise.
+            file.close()
+            self.unfinished += 1
+            raise
         self.sealed += 1
         if self._compressor:
             self._compressor.add(self.last)
@@ -185,9 +195,11 @@ class Files:
 
     def finish(self) -> None:
         """Seal the last file, and wait until all is compressed."""
-        self.seal()
-        if self._compressor:
-            self._compressor.finish()
+        try:
+            self.seal()
+        finally:
+            if self._compressor:
+                self._compressor.finish()
 
 
 def _size(path: Path) -> int:

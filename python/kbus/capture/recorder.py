@@ -199,7 +199,7 @@ class Recorder:
         try:
             self._files.seal()
         except OSError as error:
-            self._say(f"can't finish a file: {error.strerror}")
+            self._say(f"can't finish the file: {error.strerror}")
 
     def leave(self, seconds: float) -> None:
         """Let go of the module, so that it can be unloaded: close the devices, and seal the file.
@@ -246,5 +246,5 @@ class Recorder:
         try:
             self._files.finish()
         except OSError as error:
-            self._say(f"can't finish the last file: {error.strerror}")
+            self._say(f"can't finish the file: {error.strerror}")
         return sum(self._received)

@@ -194,6 +194,8 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     _tell(f"{recorder.messages} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
     if left:
         raise Failure(f"there was no room for the last {left} messages")
+    if files.unfinished:
+        raise Failure(f"{files.unfinished} files could not be finished, and are called .part still")
 
 
 def _tell_systemd(state: str, wait: bool = True) -> None:
