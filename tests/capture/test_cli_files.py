@@ -105,6 +105,31 @@ def test_a_clock_that_was_set_back(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "  the clock was set back 1 times" in out.splitlines()
 
 
+def test_a_directory_has_each_recording_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not also what it was made of, or is being made into."""
+    left_out = ("a.pcapng.part", "b.pcapng.gz", "b.pcapng.gz.part", "c.pcapng.gz.part", "f.pcapng.recovering")
+    taken = ("a.pcapng", "b.pcapng", "c.pcapng.gz", "d.pcapng.part", "e.pcapng.gz.part")
+    for name in (*left_out, *taken):
+        data = capture(numbered(1))
+        (tmp_path / name).write_bytes(gzip.compress(data) if ".gz" in name else data)
+    _, out, _ = run(capsys, "info", "--json", str(tmp_path))
+    assert [Path(json.loads(line)["path"]).name for line in out.splitlines()] == list(taken)
+
+
+def test_a_file_of_a_directory_that_has_gone_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.pcapng", "c.pcapng"):
+        (tmp_path / name).write_bytes(capture(numbered(1)))
+    gone = tmp_path / "b.pcapng"
+    # It is found, and can't be opened.
+    gone.symlink_to("nothing")
+    status, out, err = run(capsys, "info", "--json", str(tmp_path))
+    assert (status, err) == (0, f"kbus info: {gone} is left out: it has gone meanwhile\n")
+    assert len(out.splitlines()) == 2
+    assert run(capsys, "info", str(gone))[0] == 1
+
+
 def test_info_of_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "info", str(tmp_path))[::2] == (
         1,

@@ -17,7 +17,8 @@ from .part import PART, PartFile
 from .writer import section_start
 
 SUFFIX = ".pcapng"
-_SUFFIXES = (SUFFIX, SUFFIX + PART, SUFFIX + GZIP, SUFFIX + GZIP + PART)
+#: What names of captures end in
+SUFFIXES = (SUFFIX, SUFFIX + PART, SUFFIX + GZIP, SUFFIX + GZIP + PART)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Files:
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
             path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}"
             # The clock has been set back, or another recorder has begun in this second.
-            if any(path.with_name(path.name + suffix).exists() for suffix in _SUFFIXES):
+            if any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
                 continue
             with suppress(FileExistsError):
                 return PartFile(path.with_name(path.name + SUFFIX))
@@ -179,7 +180,7 @@ class Files:
         if keep is None:
             return
         found = sorted(
-            path for path in self._policy.directory.glob(self._prefix + "*") if path.name.endswith(_SUFFIXES)
+            path for path in self._policy.directory.glob(self._prefix + "*") if path.name.endswith(SUFFIXES)
         )
         sizes = [_size(path) for path in found]
         excess = sum(sizes) + (self._policy.rotate_size or 0) - keep

@@ -6,14 +6,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from ..capture.files import SUFFIX
+from ..capture.compress import GZIP
+from ..capture.files import SUFFIXES
+from ..capture.part import PART
 from ..capture.summary import Summary, summarize
 from . import options
 from .failures import Failure
-from .output import put_json, put_line, put_table
+from .output import put_json, put_line, put_table, say
 
 _MOST_DAMAGE = 10
 
@@ -43,7 +46,8 @@ def run(args: argparse.Namespace) -> None:
         try:
             summary = summarize(path)
         except OSError as error:
-            raise Failure(f"can't read {path}: {error.strerror}") from error
+            check_gone("info", path, args.paths, error)
+            continue
         damaged += bool(summary.damage)
         if args.json:
             put_json(_as_json(summary))
@@ -57,11 +61,31 @@ def captures_in(paths: list[Path]) -> list[Path]:
     """The files that these paths are or have in them, those of a directory by name. Raises a Failure."""
     found: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob(f"*{SUFFIX}*")) if path.is_dir() else [path]
+        inside = _captures_of(path) if path.is_dir() else [path]
         if not inside:
             raise Failure(f"there are no captures in {path}")
         found += inside
     return found
+
+
+def _captures_of(directory: Path) -> list[Path]:
+    """Each recording once: not also what it was made of, or is being made into."""
+    names = {path.name for path in directory.iterdir() if path.name.endswith(SUFFIXES)}
+    return [directory / name for name in sorted(names) if names.isdisjoint(_made_of(name))]
+
+
+def _made_of(name: str) -> Iterator[str]:
+    for suffix in (PART, GZIP):
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+            yield name
+
+
+def check_gone(subcommand: str, path: Path, given: list[Path], error: OSError) -> None:
+    """Say so if a file of a directory has gone meanwhile. Raises a Failure for any other file or error."""
+    if path in given or not isinstance(error, FileNotFoundError):
+        raise Failure(f"can't read {path}: {error.strerror}") from error
+    say(subcommand, f"{path} is left out: it has gone meanwhile")
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:

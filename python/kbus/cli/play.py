@@ -19,7 +19,7 @@ from ..capture import CaptureError, Reader, Record
 from ..capture.player import Casting, timed
 from . import options
 from .failures import Failure
-from .info import captures_in
+from .info import captures_in, check_gone
 from .ksocks import EndSignals, open_ksock
 from .output import say
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
         paths = captures_in(args.paths)
         while not signals.came:
             before = player.seen
-            player.play(_records(paths, args.tolerant), signals)
+            player.play(_records(paths, args), signals)
             if not args.loop:
                 break
             if player.seen == before and not signals.came:
@@ -97,13 +97,14 @@ def run(args: argparse.Namespace) -> None:
     player.tell()
 
 
-def _records(paths: list[Path], tolerant: bool) -> Iterator[Record]:
+def _records(paths: list[Path], args: argparse.Namespace) -> Iterator[Record]:
     for path in paths:
         try:
-            with Reader(path, strict=not tolerant) as reader:
+            with Reader(path, strict=not args.tolerant) as reader:
                 yield from reader
         except OSError as error:
-            raise Failure(f"can't read {path}: {error.strerror}") from error
+            check_gone("play", path, args.paths, error)
+            continue
         except CaptureError as error:
             raise Failure(f"{error}; --tolerant plays what is undamaged") from error
         for damage in reader.damage:
