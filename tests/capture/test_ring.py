@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kbus.capture import Reader
 from kbus.capture.files import Policy
 from kbus.capture.ring import Ring
 
@@ -45,3 +46,17 @@ def test_each_load_of_the_module_has_a_file_of_its_own(tmp_path: Path) -> None:
     found = [each.facts for path, _ in made for each in read(path)[0]]
     assert [(each.section.info["load_id"], each.sequence) for each in found] == [(7, 1), (7, 2), (8, 3)]
     assert [count for _, count in made] == [2, 1]
+
+
+def test_what_was_lost_before_a_snapshot_is_not_lost_in_it(tmp_path: Path) -> None:
+    ring = Ring(1000, lambda: INFO)
+    dropped = []
+    for first, lost in ((1, 5), (101, 5), (201, 7)):
+        ring.append(blocks(first, 10), [10], [lost])
+    for lost in (8, 8):
+        for path, _ in ring.write_out(files(Policy(tmp_path))):
+            with Reader(path) as reader:
+                list(reader)
+            dropped += [each.dropped for each in reader.statistics]
+        ring.append(blocks(301, 1), [1], [lost])
+    assert dropped == [2, 1]

@@ -87,8 +87,13 @@ class Files:
             compressor.add(path)
         return compressor
 
-    def begin(self, info: Optional[dict[str, Any]] = None) -> None:
-        """Begin a new file, unless one is being written, with ``info`` if that is given."""
+    def begin(
+        self, info: Optional[dict[str, Any]] = None, lost_before: Optional[Sequence[int]] = None
+    ) -> None:
+        """Begin a new file, unless one is being written.
+
+        It is of now, or, if these are given, has ``info`` and what each device had lost before it.
+        """
         if self._file is not None:
             if info in (None, self._section):
                 return
@@ -102,6 +107,7 @@ class Files:
             raise
         self._file = file
         self._received = [0] * len(self._buses)
+        self._lost = list(lost_before or self._lost)
         self._lost_before = list(self._lost)
         self._began = self._synced = time.monotonic()
 

@@ -13,6 +13,7 @@ from .files import Files
 
 class _Chunk(NamedTuple):
     info: dict[str, Any]
+    lost_before: list[int]
     data: bytes
     received: list[int]
     lost: list[int]
@@ -26,10 +27,12 @@ class Ring:
         self._info = info
         self._chunks: deque[_Chunk] = deque()
         self._length = 0
+        self._lost: list[int] = []
 
     def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
         """Add blocks, as ``Files.append`` does, and forget the oldest if there is no room for them."""
-        self._chunks.append(_Chunk(self._info(), data, list(received), list(lost)))
+        before, self._lost = self._lost or [0] * len(lost), list(lost)
+        self._chunks.append(_Chunk(self._info(), before, data, list(received), self._lost))
         self._length += len(data)
         while self._length > self.size and len(self._chunks) > 1:
             self._length -= len(self._chunks.popleft().data)
@@ -41,10 +44,11 @@ class Ring:
         a file is still here.
         """
         while True:
-            info, count = self._chunks[0].info if self._chunks else self._info(), 0
-            files.begin(info)
+            count = 0
+            info, lost_before = self._chunks[0][:2] if self._chunks else (self._info(), self._lost)
+            files.begin(info, lost_before)
             while self._chunks and self._chunks[0].info == info:
-                _, data, received, lost = self._chunks[0]
+                data, received, lost = self._chunks[0][2:]
                 files.append(data, received, lost)
                 self._chunks.popleft()
                 self._length -= len(data)
