@@ -18,6 +18,8 @@ from kbus.capture import Frame, Reader, pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
 from kbus.capture.part import PartFile
+from kbus.capture.recover import recover
+from kbus.capture.summary import summarize
 from kbus.capture.writer import packets
 
 from .captures import INFO, START, capture, numbered, read
@@ -216,6 +218,27 @@ def test_the_disk_is_told_as_often_as_asked(
         now[0] += 1.25
     one.finish()
     assert calls[0] == expected
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_losses_are_counted_whether_or_not_a_file_was_sealed(is_sealed: bool, tmp_path: Path) -> None:
+    """Also those before its first message, and not those of the file before."""
+    made, whole = tmp_path / "made", tmp_path / "whole.pcapng"
+    made.mkdir()
+    one = files(Policy(made))
+    message = [numbered(1)[0].to_bytes()]
+    for first, lost in ((1, 3), (11, 10)):
+        for count in range(2):
+            frame = Frame(first + count, 0, lost)
+            one.append(b"".join(packets(pcapng.NATIVE, 0, START, frame, message)), [1], [lost])
+        if is_sealed or first == 1:
+            one.seal()
+    paths = sorted(made.iterdir())
+    assert [summarize(path).lost for path in paths] == [3, 7]
+    recover(paths[1], whole)
+    with Reader(whole) as reader:
+        list(reader)
+    assert [each.dropped for each in reader.statistics] == [7]
 
 
 def test_names_of_machines_are_names_of_files() -> None:

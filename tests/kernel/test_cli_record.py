@@ -58,6 +58,7 @@ def test_everything_is_recorded_as_it_was_read(
         "bus": 0,
         "recorder": "0.1.0",
         "bindings": ["$.*"],
+        "lost_before": [0],
     }
     assert err == f"kbus record: 5 messages, 0 lost, 1 files, {_blocks(path)} bytes\n"
 

@@ -13,6 +13,7 @@ from typing import Any, Optional
 from . import pcapng
 from .compress import GZIP, Compressor
 from .identity import file_prefix
+from .losses import LOST_BEFORE
 from .part import PART, PartFile
 from .writer import section_start
 
@@ -99,16 +100,17 @@ class Files:
                 return
             self.seal()
         self._section = info or self._info()
+        before = list(lost_before or self._lost)
         file = self._new_file()
         try:
-            file.append(section_start(pcapng.NATIVE, self._section, self._buses))
+            said = {**self._section, LOST_BEFORE: before}
+            file.append(section_start(pcapng.NATIVE, said, self._buses))
         except OSError:
             file.discard()
             raise
         self._file = file
         self._received = [0] * len(self._buses)
-        self._lost = list(lost_before or self._lost)
-        self._lost_before = list(self._lost)
+        self._lost = self._lost_before = before
         self._began = self._synced = time.monotonic()
 
     def _new_file(self) -> PartFile:

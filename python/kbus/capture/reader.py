@@ -37,7 +37,7 @@ class Interface(NamedTuple):
 class Section:
     """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
 
-    ``info`` has the keys device, boot_id, load_id, bus, recorder and bindings.
+    ``info`` has the keys device, boot_id, load_id, bus, recorder and bindings, and often lost_before.
     """
 
     order: str

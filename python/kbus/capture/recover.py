@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from . import pcapng
 from .blocks import Damage
+from .losses import Losses
 from .part import PartFile
 from .pcapng import Block
 from .reader import CaptureError, Reader, Record, Section
@@ -31,7 +32,7 @@ class _Section:
         self.section = section
         self.described = 0
         self.received: dict[int, int] = {}
-        self.lost: dict[int, tuple[int, int]] = {}
+        self.losses = Losses()
         self.time_ns = 0
         self.has_statistics = False
 
@@ -45,28 +46,26 @@ class _Section:
     def add(self, interface: int, record: Record) -> None:
         """Count a message."""
         self.received[interface] = self.received.get(interface, 0) + 1
-        first, _ = self.lost.get(interface, (record.facts.lost, 0))
-        self.lost[interface] = first, record.facts.lost
+        self.losses.add(record.facts)
         self.time_ns = record.time_ns
 
     def statistics(self) -> bytes:
         """The blocks, one for each interface that has messages; none if there are some already."""
         if self.has_statistics:
             return b""
-        return b"".join(
-            pcapng.interface_statistics(
-                self.section.order, index, self.time_ns, count, self.lost[index][1] - self.lost[index][0]
-            )
-            for index, count in self.received.items()
-        )
+        blocks = []
+        for index, count in self.received.items():
+            lost = self.losses.of(self.section.interfaces[index].bus)
+            blocks.append(pcapng.interface_statistics(self.section.order, index, self.time_ns, count, lost))
+        return b"".join(blocks)
 
 
 def recover(source: Path, target: Path) -> Recovered:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
 
     A section's header, or an interface's description, that is damaged is made anew, without what it said. A
-    section that has no statistics gets them: the messages that are there, and how many were lost between
-    the first and the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
+    section that has no statistics gets them: the messages that are there, and how many were lost from its
+    beginning to the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
     of it is a capture.
     """
     file = PartFile(target, _SUFFIX)

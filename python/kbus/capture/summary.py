@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .blocks import Damage
+from .losses import Losses
 from .reader import Reader, Record
 
 
@@ -56,10 +57,7 @@ class _Span:
 
     def __init__(self) -> None:
         self.last: Optional[Record] = None
-        self.lost: dict[Optional[int], tuple[int, int]] = {}
-
-    def lost_in_all(self) -> int:
-        return sum(last - first for first, last in self.lost.values())
+        self.losses = Losses()
 
 
 def summarize(path: Path) -> Summary:
@@ -75,7 +73,7 @@ def summarize(path: Path) -> Summary:
         summary.is_sealed = bool(reader.sections) and reader.sections[-1].offset in sealed
         summary.damage = reader.damage
         summary.lost = sum(each.dropped for each in reader.statistics)
-        summary.lost += sum(span.lost_in_all() for offset, span in spans.items() if offset not in sealed)
+        summary.lost += sum(span.losses.in_all() for offset, span in spans.items() if offset not in sealed)
     return summary
 
 
@@ -93,13 +91,11 @@ def _add(summary: Summary, span: _Span, record: Record) -> None:
     name.replies += message.is_reply()
     if facts.bus is not None:
         summary.buses[facts.bus] = summary.buses.get(facts.bus, 0) + 1
-    # A tool that has put several recordings together leaves one section, which names none of them.
-    if "recorder" in facts.section.info:
-        first, _ = span.lost.get(facts.bus, (facts.lost, 0))
-        span.lost[facts.bus] = first, facts.lost
-        if span.last is not None:
+    span.losses.add(facts)
+    if span.last is not None:
+        # A tool that has put several recordings together leaves one section, which names none of them.
+        if "recorder" in facts.section.info:
             summary.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
             summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
-    if span.last is not None:
         summary.steps_back += time_ns < span.last.time_ns
     span.last = record

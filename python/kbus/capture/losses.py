@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""How many messages were lost while a section was recorded, if it has no statistics."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from .reader import Facts, Section
+
+#: In a section's facts: how many messages each device had lost before
+LOST_BEFORE = "lost_before"
+
+
+class Losses:
+    """What was lost from the beginning of one section to its last message, as its messages tell.
+
+    Nothing is known of a section that does not say what it is a recording of: a tool that has put several
+    together leaves one section for them all.
+    """
+
+    def __init__(self) -> None:
+        self._spans: dict[Optional[int], tuple[int, int]] = {}
+
+    def add(self, facts: Facts) -> None:
+        """Count what this message tells. They come in their order."""
+        if "recorder" not in facts.section.info:
+            return
+        span = self._spans.get(facts.bus)
+        first = span[0] if span else _before(facts.section).get(facts.bus, facts.lost)
+        self._spans[facts.bus] = first, facts.lost
+
+    def of(self, bus: Optional[int]) -> int:
+        """How many messages of this device."""
+        first, last = self._spans.get(bus, (0, 0))
+        return max(0, last - first)
+
+    def in_all(self) -> int:
+        """How many messages."""
+        return sum(map(self.of, self._spans))
+
+
+def _before(section: Section) -> dict[Optional[int], int]:
+    said: Any = section.info.get(LOST_BEFORE)
+    if not isinstance(said, list) or not all(isinstance(each, int) for each in said):
+        return {}
+    return {interface.bus: lost for interface, lost in zip(section.interfaces, said)}
