@@ -99,6 +99,24 @@ def test_rotation_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [sequences(path) for path in sorted(tmp_path.iterdir())] == [[1], [2]]
 
 
+def test_keep_deletes_what_was_there_first_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins in 1970, is set, and is set back."""
+    for number in range(4):
+        (tmp_path / f"lathe-0-20260101T000000Z-{number:04d}.pcapng.gz").write_bytes(bytes(5000))
+    stamps = iter(["19700101T000000Z", "20260301T000000Z", "20260201T000000Z", "20260202T000000Z"])
+    monkeypatch.setattr("time.strftime", lambda *_: next(stamps))
+    said: list[str] = []
+    one = files(Policy(tmp_path, rotate_size=5000, keep=20_000), said)
+    for first in range(1, 201, 50):
+        one.append(blocks(first, 50), [50], [0])
+        one.seal()
+    assert all_sequences([next(tmp_path.glob(f"*2026020{day}*")) for day in (1, 2)]) == list(range(101, 201))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [line.split("-")[2][:4] for line in said] == ["2026"] * 4 + ["1970", "2026"]
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_keep_never_deletes_what_was_just_written(compress: bool, tmp_path: Path) -> None:
     one = files(Policy(tmp_path, keep=1000, compress=compress))

@@ -76,6 +76,7 @@ class Files:
         self._synced = 0.0
         self._is_synced = True
         self._number = 0
+        self._own: dict[str, int] = {}
         self.sealed = 0
         self.unfinished = 0
         self.last: Optional[Path] = None
@@ -170,7 +171,7 @@ class Files:
         self.sealed += 1
         if self._compressor:
             self._compressor.add(self.last)
-        self._make_room()
+        self._make_room(self.last)
 
     def _statistics(self) -> bytes:
         now = time.time_ns()
@@ -182,22 +183,22 @@ class Files:
     def _lost_since(self) -> list[int]:
         return [lost - before for lost, before in zip(self._lost, self._lost_before)]
 
-    def _make_room(self) -> None:
+    def _make_room(self, last: Path) -> None:
         """Delete the oldest files until the rest is within the limit, one file more included."""
         keep = self._policy.keep
         if keep is None:
             return
-        found = sorted(
-            path for path in self._policy.directory.glob(self._prefix + "*") if path.name.endswith(SUFFIXES)
-        )
+        there = self._policy.directory.glob(self._prefix + "*")
+        by_name = sorted(path for path in there if path.name.endswith(SUFFIXES))
+        # The clock, by which names ascend, may have been set back: what is of this run is the newest.
+        self._own[_stem(last)] = self.sealed
+        found = sorted(by_name, key=lambda path: self._own.get(_stem(path), 0))
+        self._own = {name: self._own[name] for name in map(_stem, found) if name in self._own}
         sizes = [_size(path) for path in found]
         excess = sum(sizes) + (self._policy.rotate_size or 0) - keep
         for path, size in zip(found, sizes):
-            if excess <= 0:
+            if excess <= 0 or _stem(path) == _stem(last):
                 return
-            # By now it may have .gz, too.
-            if self.last and path.name.startswith(self.last.name):
-                continue
             path.unlink(missing_ok=True)
             excess -= size
             self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")
@@ -209,6 +210,10 @@ class Files:
         finally:
             if self._compressor:
                 self._compressor.finish()
+
+
+def _stem(path: Path) -> str:
+    return path.name.rpartition(SUFFIX)[0]
 
 
 def _size(path: Path) -> int:
