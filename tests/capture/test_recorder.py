@@ -164,6 +164,19 @@ def test_sealing_is_no_sign_that_there_is_room(
     ]
 
 
+def test_a_full_disk_leaves_what_comes_in_the_queue(
+    bus: FakeBus, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGUSR1 does not bring it into memory, where nothing limits it."""
+    monkeypatch.setattr(recording.files, "append", _failing)
+    bus.send(0, "$.A")
+    recording.until(lambda: recording.recorder.state == "no room")
+    bus.send(0, "$.A", 5000)
+    recording.recorder.drain()
+    recording.recorder.snapshot()
+    assert bus.opened[0].num_messages() == 5000
+
+
 def test_a_device_that_can_not_be_read(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
     """The other goes on, and loses nothing of what was queued."""
     bus.failing = {0}

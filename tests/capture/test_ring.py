@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,15 @@ def test_what_was_lost_before_a_snapshot_is_not_lost_in_it(tmp_path: Path) -> No
             dropped += [each.dropped for each in reader.statistics]
         ring.append(blocks(301, 1), [1], [lost])
     assert dropped == [2, 1]
+
+
+def test_a_ring_takes_little_more_memory_than_its_size() -> None:
+    """Also on a bus where messages come one by one."""
+    tracemalloc.start()
+    try:
+        ring = Ring(1 << 20, lambda: dict(INFO))
+        for first in range(20_000):
+            ring.append(blocks(first, 1), [1], [0])
+        assert tracemalloc.get_traced_memory()[0] < 1.25 * (1 << 20)
+    finally:
+        tracemalloc.stop()

@@ -206,7 +206,7 @@ class Recorder:
 
         It begins again when the module has been loaded anew, or after so many seconds if nobody unloads it.
         """
-        self.drain()
+        self._drain()
         self._leave(seconds)
 
     def _leave(self, seconds: float) -> None:
@@ -230,7 +230,14 @@ class Recorder:
             self._try(self._begin)
 
     def drain(self) -> None:
-        """Take what is queued now, and give it away. What comes meanwhile may stay behind."""
+        """Take what is queued now, and give it away; while there is no room, it stays in the queue.
+
+        What comes meanwhile may stay behind.
+        """
+        if self._full_since is None:
+            self._drain()
+
+    def _drain(self) -> None:
         for index, source in enumerate(self._sources):
             with contextlib.suppress(OSError, ValueError):
                 left = source.ksock.num_messages()
@@ -241,7 +248,7 @@ class Recorder:
 
     def close(self) -> int:
         """Stop: take what is queued, seal the file. Returns how many messages there was no room for."""
-        self.drain()
+        self._drain()
         self._sources.close()
         try:
             self._files.finish()

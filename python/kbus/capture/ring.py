@@ -5,16 +5,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import add
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .files import Files
 
+#: Blocks are kept in chunks of up to so many bytes, and of no more than this part of the ring
+_CHUNK = 1 << 16
+_PARTS = 64
 
-class _Chunk(NamedTuple):
+
+@dataclass
+class _Chunk:
     info: dict[str, Any]
     lost_before: list[int]
-    data: bytes
+    data: bytearray
     received: list[int]
     lost: list[int]
 
@@ -31,8 +38,14 @@ class Ring:
 
     def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
         """Add blocks, as ``Files.append`` does, and forget the oldest if there is no room for them."""
-        before, self._lost = self._lost or [0] * len(lost), list(lost)
-        self._chunks.append(_Chunk(self._info(), before, data, list(received), self._lost))
+        info, before, self._lost = self._info(), self._lost or [0] * len(lost), list(lost)
+        last = self._chunks[-1] if self._chunks else None
+        if last and last.info == info and len(last.data) + len(data) <= min(_CHUNK, self.size // _PARTS):
+            last.data += data
+            last.received = list(map(add, last.received, received))
+            last.lost = self._lost
+        else:
+            self._chunks.append(_Chunk(info, before, bytearray(data), list(received), self._lost))
         self._length += len(data)
         while self._length > self.size and len(self._chunks) > 1:
             self._length -= len(self._chunks.popleft().data)
@@ -45,14 +58,14 @@ class Ring:
         """
         while True:
             count = 0
-            info, lost_before = self._chunks[0][:2] if self._chunks else (self._info(), self._lost)
-            files.begin(info, lost_before)
-            while self._chunks and self._chunks[0].info == info:
-                data, received, lost = self._chunks[0][2:]
-                files.append(data, received, lost)
+            first = self._chunks[0] if self._chunks else _Chunk(self._info(), self._lost, bytearray(), [], [])
+            files.begin(first.info, first.lost_before)
+            while self._chunks and self._chunks[0].info == first.info:
+                chunk = self._chunks[0]
+                files.append(bytes(chunk.data), chunk.received, chunk.lost)
                 self._chunks.popleft()
-                self._length -= len(data)
-                count += sum(received)
+                self._length -= len(chunk.data)
+                count += sum(chunk.received)
             files.seal()
             assert files.last
             yield files.last, count
