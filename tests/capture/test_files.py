@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The files of a recorder: names, rotation, limits, compression, what a full disk does, and cuts."""
+"""The files of a recorder: names, rotation, limits, compression, losses, and cuts."""
 
 from __future__ import annotations
 
-import errno
 import gzip
-import os
 import random
 import re
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +14,6 @@ import pytest
 from kbus.capture import Frame, Reader, pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
-from kbus.capture.part import PartFile
 from kbus.capture.recover import recover
 from kbus.capture.summary import summarize
 from kbus.capture.writer import packets
@@ -192,50 +188,6 @@ def test_compressing_replaces_no_file(tmp_path: Path) -> None:
     assert said == [f"can't compress {path}: File exists; it stays as it is"]
     assert zipped.read_bytes() == b"another's"
     assert sorted(tmp_path.iterdir()) == [path, zipped]
-
-
-def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> None:
-    """A limit on the size of files lets a part of a block be written, as a disk does that fills up."""
-    path = tmp_path / "limited.pcapng"
-    file = PartFile(path)
-    file.append(blocks(1, 10))
-    before = file.size
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (before + 100, hard))
-    try:
-        with pytest.raises(OSError) as raised:
-            file.append(blocks(11, 10))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert raised.value.errno == errno.EFBIG
-    part = path.with_name(path.name + ".part")
-    assert part.stat().st_size == file.size == before
-    file.append(blocks(11, 10))
-    file.seal(sync=False)
-    assert path.read_bytes() == blocks(1, 10) + blocks(11, 10)
-
-
-@pytest.mark.parametrize(
-    ("sync", "expected"), [("never", 0), ("seal", 1), ("always", 11), ("5", 3)], ids=lambda value: str(value)
-)
-def test_the_disk_is_told_as_often_as_asked(
-    sync: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, calls = [0.0], [0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-
-    def count(fd: int) -> None:
-        calls[0] += 0 if os.path.isdir(f"/proc/self/fd/{fd}") else 1
-
-    monkeypatch.setattr("os.fdatasync", count)
-    monkeypatch.setattr("os.fsync", count)
-    one = files(Policy(tmp_path, sync=sync))
-    for first in range(10):
-        one.append(blocks(first, 1), [1], [0])
-        one.tick()
-        now[0] += 1.25
-    one.finish()
-    assert calls[0] == expected
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])

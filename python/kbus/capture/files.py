@@ -14,7 +14,7 @@ from . import pcapng
 from .compress import GZIP, Compressor
 from .identity import file_prefix
 from .losses import LOST_BEFORE
-from .part import PART, PartFile
+from .part import PART, PartFile, sync_directory
 from .writer import section_start
 
 SUFFIX = ".pcapng"
@@ -106,6 +106,9 @@ class Files:
         try:
             said = {**self._section, LOST_BEFORE: before}
             file.append(section_start(pcapng.NATIVE, said, self._buses))
+            if self._policy.sync_seconds() is not None:
+                # Else the disk would have all its bytes, and not the file.
+                sync_directory(self._policy.directory)
         except OSError:
             file.discard()
             raise
@@ -129,7 +132,12 @@ class Files:
         """Append whole blocks, with so many messages of each device, which has lost so many by now."""
         self.begin()
         assert self._file is not None
-        self._file.append(data)
+        try:
+            self._file.append(data)
+        except OSError:
+            if self._file.is_torn:
+                self._give_up(self._file)
+            raise
         self.written += len(data)
         self._received = [before + more for before, more in zip(self._received, received)]
         self._lost = list(lost)
@@ -158,27 +166,34 @@ class Files:
             return
         file, self._file = self._file, None
         try:
-            file.append(self._statistics())
-        except OSError as error:
-            self._say(f"{file.path.name} has no statistics: {error.strerror}")
-        try:
+            self._append_statistics(file)
             self.last = file.seal(self._policy.sync != "never")
         except OSError:
             # What the disk refused once it may have dropped: trying again would be no promise.
-            file.close()
-            self.unfinished += 1
+            self._give_up(file)
             raise
         self.sealed += 1
         if self._compressor:
             self._compressor.add(self.last)
         self._make_room(self.last)
 
-    def _statistics(self) -> bytes:
+    def _give_up(self, file: PartFile) -> None:
+        self._file = None
+        file.close()
+        self.unfinished += 1
+
+    def _append_statistics(self, file: PartFile) -> None:
         now = time.time_ns()
-        return b"".join(
+        blocks = [
             pcapng.interface_statistics(pcapng.NATIVE, index, now, self._received[index], lost)
             for index, lost in enumerate(self._lost_since())
-        )
+        ]
+        try:
+            file.append(b"".join(blocks))
+        except OSError as error:
+            if file.is_torn:
+                raise
+            self._say(f"{file.path.name} has no statistics: {error.strerror}")
 
     def _lost_since(self) -> list[int]:
         return [lost - before for lost, before in zip(self._lost, self._lost_before)]

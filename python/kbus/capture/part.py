@@ -23,17 +23,24 @@ class PartFile:
             raise FileExistsError(f"{path} is there already")
         self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         self.size = 0
+        self.is_torn = False
 
     def append(self, data: bytes) -> None:
-        """Append all of ``data``; if there is no room for it, nothing. Raises OSError."""
+        """Append all of ``data``; if there is no room for it, nothing. Raises OSError.
+
+        If a part of it was written and can't be taken back, the file ``is_torn``, and can only be closed.
+        """
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError:
             # What is left of a block would make the file unreadable from there on.
-            os.ftruncate(self._fd, self.size)
-            os.lseek(self._fd, self.size, os.SEEK_SET)
+            self.is_torn = True
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self.size)
+                os.lseek(self._fd, self.size, os.SEEK_SET)
+                self.is_torn = False
             raise
         self.size += len(data)
 

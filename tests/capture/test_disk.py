@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What a recorder does to the disk, and when that is full or fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kbus.capture.files import Policy
+from kbus.capture.part import PartFile
+
+from .captures import read
+from .test_files import blocks, files, sequences
+
+
+@contextmanager
+def longest_file(size: int) -> Iterator[None]:
+    """A limit on the size of files lets a part of a block be written, as a disk does that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        with pytest.raises(OSError) as raised:
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG
+
+
+def failing(*_: object) -> None:
+    """A system call that the disk is no good for."""
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "limited.pcapng"
+    file = PartFile(path)
+    file.append(blocks(1, 10))
+    before = file.size
+    with longest_file(before + 100):
+        file.append(blocks(11, 10))
+    part = path.with_name(path.name + ".part")
+    assert part.stat().st_size == file.size == before
+    file.append(blocks(11, 10))
+    file.seal(sync=False)
+    assert path.read_bytes() == blocks(1, 10) + blocks(11, 10)
+
+
+def test_nothing_is_added_behind_a_torn_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it can't be taken back, it stays the end of its file."""
+    one = files(Policy(tmp_path))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    with monkeypatch.context() as patched, longest_file(part.stat().st_size + 100):
+        patched.setattr("os.ftruncate", failing)
+        one.append(blocks(11, 10), [10], [0])
+    one.append(blocks(11, 10), [10], [0])
+    one.seal()
+    records, damage = read(part, strict=False)
+    assert [each.facts.sequence for each in records] == list(range(1, 11))
+    assert len(damage) == 1
+    (second,) = set(tmp_path.iterdir()) - {part}
+    assert sequences(second) == list(range(11, 21))
+    assert (one.sealed, one.unfinished) == (1, 1)
+
+
+@pytest.mark.parametrize("sync", ["never", "seal"])
+def test_a_file_that_ends_in_a_torn_block_is_not_called_a_whole_one(
+    sync: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = files(Policy(tmp_path, sync=sync))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    with monkeypatch.context() as patched, longest_file(part.stat().st_size + 10):
+        patched.setattr("os.ftruncate", failing)
+        one.seal()
+    assert list(tmp_path.iterdir()) == [part]
+    assert (one.sealed, one.unfinished) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("sync", "of_files", "of_directories"),
+    [("never", 0, 0), ("seal", 1, 1), ("always", 11, 2), ("5", 3, 2)],
+    ids=lambda value: str(value),
+)
+def test_the_disk_is_told_as_often_as_asked(
+    sync: str, of_files: int, of_directories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, calls = [0.0], {True: 0, False: 0}
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    def count(fd: int) -> None:
+        calls[os.path.isdir(f"/proc/self/fd/{fd}")] += 1
+
+    monkeypatch.setattr("os.fdatasync", count)
+    monkeypatch.setattr("os.fsync", count)
+    one = files(Policy(tmp_path, sync=sync))
+    for first in range(10):
+        one.append(blocks(first, 1), [1], [0])
+        one.tick()
+        now[0] += 1.25
+    one.finish()
+    assert calls == {False: of_files, True: of_directories}
