@@ -257,6 +257,7 @@ def test_snapshots_on_a_signal_and_on_a_message(ksock: OpenKsock, tmp_path: Path
     found = records(first)
     numbers = [int(each.message.data or b"") for each in found[:-1]]
     assert found[-1].message.name == "$.Alarm.Fire"
+    assert found[-1].facts.section.info["bindings"] == ["$.A", "$.Alarm.*"]
     assert numbers == list(range(numbers[0], 500))
     assert 10_000 < first.stat().st_size < 17_000
     assert [each.message.data for each in records(second)] == [b"5000"]

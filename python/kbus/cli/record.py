@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> None:
         option = "--snapshot" if args.snapshot else "--rotate-size"
         raise Failure.usage(f"--keep is {args.keep}: it must be twice {option}, {2 * size}, at least")
     buses = sorted(set(args.devices or [0]))
-    names = args.names or ["$.*"]
+    names = _with_trigger(args.names or ["$.*"], args.on)
     policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
 
     def info() -> dict[str, Any]:
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
 
     # What comes at once goes to the same file, or is forgotten at once by the ring.
     room = min(_ROOM, size // 64 + 1)
-    sources = [Source(bus, _with_trigger(names, args.on), args.queue, room) for bus in buses]
+    sources = [Source(bus, names, args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
         ring = Ring(args.snapshot, info) if args.snapshot else None
