@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Devices that are not there, for a recorder that is."""
+"""Devices that are fakes, and a recorder of them."""
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from kbus import Announcement, Message
+from kbus.capture.files import Files, Policy
+from kbus.capture.recorder import Recorder
+from kbus.capture.source import Source
+
+from .captures import INFO
 
 
 class FakeBus:
@@ -82,3 +91,38 @@ class FakeKsock:
         del self._bus.opened[self._which]
         os.close(self._reader)
         os.close(self._writer)
+
+
+class Recording:
+    """A recorder of two devices, and what it says."""
+
+    def __init__(self, bus: FakeBus, directory: Path) -> None:
+        self.said: list[str] = []
+        self._idle = os.pipe()
+        self.files = Files(Policy(directory), "lathe", [0, 1], self._info, self.said.append)
+        self._bus = bus
+        self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
+
+    def _info(self) -> dict[str, Any]:
+        return {**INFO, "load_id": self._bus.load}
+
+    def fileno(self) -> int:
+        """Never readable."""
+        return self._idle[0]
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Let it record until that is so."""
+        end = time.monotonic() + 20
+        while not is_so():
+            assert time.monotonic() < end, self.said
+            self.recorder.step(self, 0.05)
+
+    def has_read(self) -> bool:
+        """Whether nothing is queued."""
+        return all(not ksock.queue for ksock in self._bus.opened.values())
+
+    def close(self) -> None:
+        """End it, however far it has come."""
+        self.recorder.close()
+        for fd in self._idle:
+            os.close(fd)

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""`kbus info` and `kbus recover`, which need no device."""
+"""`kbus info`, which needs no device, and the command lines of all that is done with captures."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from kbus import Announcement, Message, MessageId, Reply, Request, abi
-from kbus.capture import CaptureError, pcapng
-from kbus.capture.recover import recover
+from kbus.capture import pcapng
 from kbus.cli import main
 
 from .captures import INFO, capture, numbered, read
@@ -140,98 +138,6 @@ def test_info_of_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixtur
         1,
         f"kbus info: can't read {missing}: No such file or directory\n",
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        ("lathe-0.pcapng.part", "lathe-0.pcapng"),
-        ("lathe-0.pcapng", "lathe-0.recovered.pcapng"),
-        ("lathe-0.pcapng.gz", "lathe-0.recovered.pcapng"),
-        ("lathe-0.pcapng.gz.part", "lathe-0.recovered.pcapng"),
-        ("upload", "upload.recovered.pcapng"),
-    ],
-)
-def test_recover(name: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was whole is there byte for byte, and what was not is said; the other tools have a whole file."""
-    messages = numbered(50)
-    data = capture(messages, pcapng.BIG)
-    records, _ = read(data)
-    cut = records[40].facts.offset
-    path, whole = tmp_path / name, tmp_path / target
-    path.write_bytes(gzip.compress(data[: cut + 9]) if ".gz" in name else data[: cut + 9])
-    status, out, err = run(capsys, "recover", str(path))
-    assert (status, out) == (0, f"{whole}\n")
-    assert err == (
-        f"kbus recover: {path}: 9 bytes from {cut} are left out: the file ends inside a block\n"
-        f"kbus recover: {path}: 40 messages are whole\n"
-    )
-    made = whole.read_bytes()
-    assert made[:cut] == data[:cut]
-    assert [each[:2] for each in read(made)[0]] == [each[:2] for each in records[:40]]
-    assert run(capsys, "info", str(whole))[1].startswith(f"{whole}: whole, ")
-    statistics = pcapng.interface_statistics(pcapng.BIG, 0, records[39].time_ns, 40, 3)
-    assert made[cut:] == statistics
-    assert path.exists()
-
-
-def test_recover_leaves_a_sealed_section_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = capture(numbered(10)), capture(numbered(10), first=11)
-    path = tmp_path / "two"
-    path.write_bytes(first + second[:-5])
-    assert run(capsys, "recover", str(path))[0] == 0
-    made = (tmp_path / "two.recovered.pcapng").read_bytes()
-    assert made.startswith(first)
-    assert len(read(made)[0]) == 20
-
-
-@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
-def test_what_is_recovered_is_whole_whatever_byte_of_the_header_is_wrong(
-    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each message that can be read is there afterwards; without a section there is none."""
-    monkeypatch.setattr("os.fsync", lambda fd: None)
-    data = capture(numbered(20), order, buses=[0, 2])
-    path, target = tmp_path / "a", tmp_path / "b"
-    for at in range(read(data)[0][0].facts.offset):
-        for wrong in (0x01, 0x80, 0xFF):
-            damaged = bytearray(data)
-            damaged[at] ^= wrong
-            path.write_bytes(damaged)
-            expected = [each[:2] for each in read(path, strict=False)[0]]
-            try:
-                recover(path, target)
-            except CaptureError:
-                assert expected == []
-                continue
-            assert [each[:2] for each in read(target)[0]] == expected
-            target.unlink()
-
-
-def test_what_can_not_be_said_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.pcapng.part"
-    path.write_bytes(capture(numbered(1)))
-    with io.FileIO("/dev/full", "w") as full:
-        monkeypatch.setattr("sys.stderr", io.TextIOWrapper(full))
-        assert main(["recover", str(path)]) == 0
-    assert len(read(tmp_path / "a.pcapng")[0]) == 1
-
-
-def test_recover_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, there = tmp_path / "a.pcapng.part", tmp_path / "a.pcapng"
-    path.write_bytes(capture(numbered(1)))
-    there.write_bytes(b"mine")
-    status, out, err = run(capsys, "recover", str(path))
-    assert (status, out, err) == (1, "", f"kbus recover: {there} is there already, and is not replaced\n")
-    assert there.read_bytes() == b"mine"
-
-
-def test_recover_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(b"nothing that was ever recorded")
-    status, _, err = run(capsys, "recover", str(path))
-    assert (status, err) == (1, f"kbus recover: there is nothing to recover in {path}: not a pcapng file\n")
-    assert [each.name for each in tmp_path.iterdir()] == ["a.pcapng"]
 
 
 @pytest.mark.parametrize(

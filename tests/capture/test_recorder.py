@@ -8,54 +8,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kbus.capture.files import Files, Policy
-from kbus.capture.recorder import Recorder
-from kbus.capture.source import Source
 from kbus.cli import main
 
 from .captures import INFO, read
-from .fake_bus import FakeBus, FakeKsock
-
-
-class Recording:
-    """A recorder of two devices, with a clock that goes on when it waits, and what it says."""
-
-    def __init__(self, bus: FakeBus, directory: Path) -> None:
-        self.said: list[str] = []
-        self._idle = os.pipe()
-        self.files = Files(Policy(directory), "lathe", [0, 1], self._info, self.said.append)
-        self._bus = bus
-        self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
-
-    def _info(self) -> dict[str, Any]:
-        return {**INFO, "load_id": self._bus.load}
-
-    def fileno(self) -> int:
-        """Never readable."""
-        return self._idle[0]
-
-    def until(self, is_so: Callable[[], bool]) -> None:
-        """Let it record until that is so."""
-        end = time.monotonic() + 20
-        while not is_so():
-            assert time.monotonic() < end, self.said
-            self.recorder.step(self, 0.05)
-
-    def has_read(self) -> bool:
-        """Whether nothing is queued."""
-        return all(not ksock.queue for ksock in self._bus.opened.values())
-
-    def close(self) -> None:
-        """End it, however far it has come."""
-        self.recorder.close()
-        for fd in self._idle:
-            os.close(fd)
+from .fake_bus import FakeBus, FakeKsock, Recording
 
 
 @pytest.fixture
