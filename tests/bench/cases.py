@@ -60,6 +60,13 @@ OTHERS = {"nobody": "round-trip", "8 compute": "busy --others 8", "8 flood the b
 SCHEDULERS = {"one": "", "one, SCHED_FIFO": "--first", "two": "--others-cpu 1"}
 """On how many processors, how the two who are measured are scheduled, and how c/main.c is told."""
 PYTHON = "one to one, 64 B, Python"
+IN_PYTHON = {
+    "kbus": "Ksock: send_msg, iteration",
+    "kbus-many": "Ksock: send_msg, receive_many",
+    "kbus-batch": "Ksock: send_many of 32, receive_many",
+    "seqpacket": "socket, SEQPACKET: send, recv",
+}
+"""The transports of stream.py, and their titles."""
 READ, SEND, STEADY = "recording: reading", "recording: sending", "recording: 1,000 messages a second"
 RECORDER = ("recorder",)
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
@@ -142,7 +149,7 @@ ONE_CPU = (
     *(Case(bound(count), "bindings", f"--others {count}", KBUS[:2], "p50", "ns") for count in BINDINGS),
     *_among_others("one"),
     *_among_others("one, SCHED_FIFO"),
-    Case(PYTHON, "python", "", ("kbus", "seqpacket"), "rate", "1/s", 1),
+    Case(PYTHON, "python", "", tuple(IN_PYTHON), "rate", "1/s", 1),
     Case(READ, "recording", "read", RECORDER, "recorder", "1/s", 2),
     Case(SEND, "recording", "send", RECORDER, "recorded", "ns", 2),
     Case(STEADY, "recording", "steady", RECORDER, "cpu", "%", 5),

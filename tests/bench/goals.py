@@ -107,7 +107,8 @@ GOALS = (
         1.1,
         at_most=True,
     ),
-    _rates("Python, one to one, 64 B, Ksock to socket", PYTHON, 0.8, "kbus"),
+    _rates("Python, one to one, 64 B, Ksock, received one by one, to socket", PYTHON, 0.8, "kbus"),
+    _rates("Python, one to one, 64 B, Ksock with receive_many to socket", PYTHON, 0.8, "kbus-many"),
     Goal(
         "p99 of a round trip while 8 flood the bus to that of an idle bus, TRANSFER, SCHED_FIFO",
         Which(among("8 flood the bus", _FIRST), "transfer", "p99"),

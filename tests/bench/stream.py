@@ -19,6 +19,8 @@ from typing import Protocol
 
 from kbus import Announcement, Ksock, Message
 
+from .cases import IN_PYTHON
+
 NAME = "$.Bench.Python"
 DEPTH = 256
 """Messages that may be under way, as for the programs in C."""
@@ -67,6 +69,30 @@ class Bus:
                 yield queued.data or b""
 
 
+class Many(Bus):
+    """Whatever is queued is received with one call."""
+
+    def received(self) -> Iterator[bytes]:
+        while True:
+            for message in self.ksock.receive_many():
+                yield message.data or b""
+
+
+class Batch(Many):
+    """And so many messages are sent with one."""
+
+    AT_ONCE = 32
+
+    def __init__(self) -> None:
+        self._waiting: list[Message] = []
+
+    def send(self, data: bytes) -> None:
+        self._waiting.append(Announcement(NAME, data, flags=Message.ALL_OR_WAIT))
+        if len(self._waiting) == self.AT_ONCE or data[0] == LAST:
+            self.ksock.send_many(self._waiting)
+            self._waiting.clear()
+
+
 class SeqPacket:
     """A pair of sockets, with as much room as c/by_seqpacket.c gives them."""
 
@@ -92,12 +118,14 @@ class SeqPacket:
 def main() -> int:
     """Print a line of JSON; 1 if a message was lost."""
     parser = argparse.ArgumentParser(prog="tests.bench.stream")
-    parser.add_argument("transport", choices=["kbus", "seqpacket"])
+    parser.add_argument("transport", choices=list(IN_PYTHON))
     parser.add_argument("--size", type=int, default=64, help="bytes of data in a message")
     parser.add_argument("--seconds", type=float, default=1)
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
-    by: Transport = Bus() if options.transport == "kbus" else SeqPacket(options.size)
+    transports = {"kbus": Bus, "kbus-many": Many, "kbus-batch": Batch}
+    make = transports.get(options.transport)
+    by: Transport = make() if make else SeqPacket(options.size)
     from_child, to_parent = os.pipe()
     if (child := os.fork()) == 0:
         signal.alarm(60)

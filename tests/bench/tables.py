@@ -12,6 +12,7 @@ from .cases import (
     BRIDGE_STUCK,
     BROKERS,
     FANS,
+    IN_PYTHON,
     ONE_A_CALL,
     OTHERS,
     PYTHON,
@@ -162,10 +163,7 @@ def bindings(results: Results) -> str:
 
 def python(results: Results) -> str:
     """One to one from Python."""
-    rows = [
-        (title, _cell(results, PYTHON, name))
-        for name, title in (("kbus", "Ksock"), ("seqpacket", "socket, SEQPACKET"))
-    ]
+    rows = [(title, _cell(results, PYTHON, name)) for name, title in IN_PYTHON.items()]
     return table(("messages a second", "64 B"), rows, (60, 40))
 
 

@@ -13,20 +13,20 @@ import pytest
 
 from kbus import Ksock
 from tests.bench import daemons
-from tests.bench.cases import BROKERS, MACHINES, ONE_CPU, Case, bridge_among
+from tests.bench.cases import BROKERS, IN_PYTHON, MACHINES, ONE_CPU, Case, bridge_among
 from tests.kernel.conftest import nothing_left
 
 __all__ = ["nothing_left"]
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
-IN_PYTHON = ("python", "recording")
+NOT_IN_C = ("python", "recording")
 # So many subscriptions take a minute, and are one more case of a thousand.
 TOO_LONG = bridge_among(100_000)
 CASES = [
     case
     for cases in MACHINES.values()
     for case in cases
-    if case.program not in IN_PYTHON and case.title != TOO_LONG
+    if case.program not in NOT_IN_C and case.title != TOO_LONG
 ]
 RECORDING = [(case.options, case.figure) for case in ONE_CPU if case.program == "recording"]
 SECONDS = "0.02"
@@ -59,7 +59,7 @@ def test_a_case(case: Case, request: pytest.FixtureRequest) -> None:
             assert figures[case.figure] > 0
 
 
-@pytest.mark.parametrize("transport", ["kbus", "seqpacket"])
+@pytest.mark.parametrize("transport", IN_PYTHON)
 def test_from_python(transport: str) -> None:
     assert _run(sys.executable, "-m", "tests.bench.stream", transport)["messages"] > 0
 
