@@ -269,9 +269,8 @@ def test_a_short_message_counts_for_what_it_takes(open_to_all: None) -> None:
         with Ksock() as one:
             one.set_max_messages(10_000)
             one.bind("$.A")
-            with fails(errno.ENOBUFS):
-                for _ in range(10_000):
-                    raw.send(one, raw.message(b"$.A"))
+            for _ in range(1000):
+                raw.send(one, raw.message(b"$.A"))
             assert 0.9 * limit < 384 * one.num_messages() <= limit
 
     with parameter("max_user_bytes", limit):

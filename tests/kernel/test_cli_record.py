@@ -245,6 +245,9 @@ def test_snapshots_on_a_signal_and_on_a_message(ksock: OpenKsock, tmp_path: Path
     with recording(tmp_path, *arguments, count=2) as recorder:
         for number in range(500):
             sender.send_msg(Announcement("$.A", f"{number:04d}"))
+            if number % 20 == 0:
+                # What it takes at once it forgets at once.
+                wait_until(lambda: _queued_by(recorder) == 0, "it has read that")
         assert list(tmp_path.iterdir()) == []
         sender.send_msg(Announcement("$.Alarm.Fire"))
         wait_until(lambda: len(captures(tmp_path)) == 1, "there is a snapshot")

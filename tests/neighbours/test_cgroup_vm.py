@@ -23,7 +23,7 @@ MEMORY = 24 << 20
     [
         ("open 1 queue 10000 bind $.Own 1 send $.Own MEGABYTE 0 read", "flood $.Own MEGABYTE 0 read"),
         ("open 32 queue 10000 bind $.Own 1 send $.Own 0 0 read", "flood $.Own 0 0 read"),
-        ("", "open 16 names $.Own.N 4096 close"),
+        ("", f"open 16 names $.{'Own' * 120}.N 4096 close"),
     ],
     ids=["messages", "copies", "bindings"],
 )

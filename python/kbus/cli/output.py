@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from .streams import forget_stderr
 
 __all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say", "show"]
 
@@ -64,5 +67,9 @@ def say(subcommand: str, text: str) -> None:
 
 def show(text: str) -> None:
     """Write text to stderr as it is. What is being done does not fail if that does, as on a full disk."""
-    with contextlib.suppress(OSError):
+    try:
         print(text, end="", file=sys.stderr, flush=True)
+    except OSError:
+        # It is written with what comes next, or not at all. In the end it would cost the exit status.
+        atexit.unregister(forget_stderr)
+        atexit.register(forget_stderr)

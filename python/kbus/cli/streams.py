@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
-__all__ = ["forget_stdout", "replace_closed_streams"]
+__all__ = ["forget_stderr", "forget_stdout", "replace_closed_streams"]
 
 
 def replace_closed_streams() -> None:
@@ -24,6 +25,18 @@ def replace_closed_streams() -> None:
 
 def forget_stdout() -> None:
     """Let what is still buffered go nowhere, so that Python does not complain at its end."""
+    _forget(sys.stdout)
+
+
+def forget_stderr() -> None:
+    """Likewise, but only if there is still nowhere else to go."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _forget(sys.stderr)
+
+
+def _forget(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
