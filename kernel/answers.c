@@ -292,9 +292,7 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 			continue;
 		}
 		/* Nobody else has to wait for all of them. */
-		mutex_unlock(&dev->lock);
-		cond_resched();
-		mutex_lock(&dev->lock);
+		kbus_dev_step(dev);
 	}
 	mutex_unlock(&dev->lock);
 	kbus_pool_free(&pool);

@@ -166,18 +166,24 @@ free:
 	return err;
 }
 
-/* Take the unread copies that came by a binding out of the queue. */
-static void kbus_binding_take_unread(struct kbus_binding *b, struct list_head *items,
+/*
+ * Take unread copies that came by a binding, which brings no more of them, out of
+ * the queue. Return whether there may be others.
+ */
+static bool kbus_binding_take_unread(struct kbus_binding *b, struct list_head *items,
 				     struct list_head *requests)
 {
 	struct kbus_queue *q = &b->ks->q;
 	struct kbus_item *item, *next;
+	unsigned int count = 0;
 
 	lockdep_assert_held(&b->ks->dev->lock);
 	spin_lock(&q->lock);
 	list_for_each_entry_safe(item, next, &b->items, by_binding) {
 		struct kbus_request *req = item->request;
 
+		if (count++ == KBUS_STEP)
+			break;
 		kbus_queue_detach(q, item);
 		list_add_tail(&item->node, items);
 		if (!req)
@@ -188,6 +194,7 @@ static void kbus_binding_take_unread(struct kbus_binding *b, struct list_head *i
 		list_move_tail(&req->by_replier, requests);
 	}
 	spin_unlock(&q->lock);
+	return count > KBUS_STEP;
 }
 
 /**
@@ -225,7 +232,8 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 		kbus_binding_unlink(b);
 		if (told)
 			kbus_event_commit(&s);
-		kbus_binding_take_unread(b, &items, &requests);
+		while (kbus_binding_take_unread(b, &items, &requests))
+			kbus_dev_step(dev);
 	}
 	kbus_event_unlock(dev);
 	kbus_pool_free(&pool);
@@ -394,9 +402,9 @@ void kbus_unbind_all(struct kbus_ksock *ks)
 		b = list_last_entry(&ks->bindings, struct kbus_binding, by_ksock);
 		was_replier |= b->is_replier;
 		kbus_binding_unlink(b);
-		kbus_binding_disown_items(b);
 		/* One at a time, so that no message has to wait for all of them. */
 		mutex_unlock(&dev->lock);
+		kbus_binding_disown_items(b);
 		kbus_binding_free(b);
 		cond_resched();
 		mutex_lock(&dev->lock);

@@ -393,6 +393,16 @@ struct kbus_dev {
 	u64 last_wait;
 };
 
+/* So much is done of what may be a lot, before a lock is given to others. */
+#define KBUS_STEP		64
+
+static inline void kbus_dev_step(struct kbus_dev *dev)
+{
+	mutex_unlock(&dev->lock);
+	cond_resched();
+	mutex_lock(&dev->lock);
+}
+
 struct kbus_dev *kbus_dev_get(unsigned int index);
 int kbus_dev_new(unsigned int *index);
 void kbus_devs_wake_waits(void);

@@ -55,6 +55,10 @@ HOSTILE = [
         ("done loop open 1 queue 10000 bind $.Own 32 flood $.Own 1 ALL_OR_FAIL close",),
     ),
     Scenario(
+        "fills a queue by one binding, and undoes it",
+        ("open 1 queue 10000 done loop bind $.Own 1 flood $.Own 1 ALL_OR_FAIL unbind $.Own 1",),
+    ),
+    Scenario(
         "binds and unbinds",
         ("open 1 done loop serve $.Own unserve $.Own bind $.Own 9 unbind $.Own 9",),
     ),
