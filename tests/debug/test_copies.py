@@ -14,7 +14,7 @@ import pytest
 from tests.debug import faults
 from tests.debug.faults import Call
 from tests.debug.watch import Touched, watched
-from tests.kernel import raw
+from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 
 NAME = faults.buffer(b"$.A")
@@ -133,3 +133,52 @@ def test_messages(ksock: OpenKsock, position: int) -> None:
 
     attempt, touched = watched(read, where)
     assert (attempt.result, touched) == (len(packet), Touched(0, 1))
+
+
+POSITIONS = [0, 1, 4, 28, 32, 36, 39, 40, 43, 44, 100, -4, -1]
+
+
+def transferring(one: raw.HasFileno, **fields: int) -> Call:
+    """TRANSFER with these fields, and no time to wait."""
+    names = ["send", "ids", "receive", "deadline", "lost", "send_len", "receive_len"]
+    values = [fields.get(name, 0) for name in names]
+    return faults.ioctl(one, "TRANSFER", faults.buffer(transfer.ARGUMENT.pack(*values, *[0] * 8)))
+
+
+@pytest.mark.abi("TRANSFER")
+@pytest.mark.parametrize("length", [200, 10_000])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_transferred_messages(ksock: OpenKsock, position: int, length: int) -> None:
+    """Short ones are copied as they are, and then their flags, which are not the same for all who receive."""
+    one = ksock()
+    one.bind("$.A")
+    packet = raw.message(b"$.A", bytes(length))
+    content = faults.buffer(packet)
+    address = ctypes.addressof(content)
+    where = address + position % len(packet)
+
+    def send() -> Call:
+        raw.receive(one)
+        return transferring(one, send=address, send_len=len(packet))
+
+    _, touched = watched(send, where)
+    assert (one.num_messages(), touched) == (1, Touched(1, 0))
+
+    def receive() -> Call:
+        raw.receive(one)
+        raw.send(one, packet)
+        return transferring(one, receive=address, receive_len=len(packet))
+
+    _, touched = watched(receive, where)
+    assert (one.num_messages(), touched) == (0, Touched(0, 2 if (position, length) == (28, 200) else 1))
+
+
+@pytest.mark.abi("TRANSFER")
+def test_ids(ksock: OpenKsock) -> None:
+    one = ksock()
+    packet = faults.buffer(raw.message(b"$.A"))
+    ids = faults.buffer(ID)
+    fields = {"send": ctypes.addressof(packet), "send_len": len(packet), "ids": ctypes.addressof(ids)}
+    # The address is tried before the message is sent.
+    _, touched = watched(lambda: transferring(one, **fields), ctypes.addressof(ids))
+    assert touched == Touched(0, 2)

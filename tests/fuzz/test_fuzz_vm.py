@@ -41,6 +41,7 @@ OUTCOMES = {
         "ENOLCK",
     },
     "send": {"EAGAIN", "EFAULT", "ENOMSG"},
+    "transfer": {"0"},
     "ioctl": {"ENOTTY"},
 }
 """How operations end even in a short run on a slow machine, where there are some 3000 of them."""

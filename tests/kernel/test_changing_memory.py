@@ -17,7 +17,7 @@ import re
 import signal
 import struct
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -26,8 +26,9 @@ from kbus import Ksock, reply_to
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, ksock_stats, take, wait_until
+from tests.kernel.transfer import Transfer
 
-ROUNDS = 500
+ROUNDS = 250
 PATIENCE = 30
 """Seconds for the other process to be run at the same time, where the host has other work."""
 
@@ -72,7 +73,10 @@ def memory() -> SharedMemory:
     return SharedMemory()
 
 
-def outcome(ksock: Ksock, memory: SharedMemory, count: int) -> int:
+Send = Callable[[Ksock, SharedMemory, int], int]
+
+
+def write_and_send(ksock: Ksock, memory: SharedMemory, count: int) -> int:
     """Write the message that is in memory, and SEND it; 0 or the errno of what failed."""
     try:
         raw.write_from(ksock, memory.address, count)
@@ -80,6 +84,11 @@ def outcome(ksock: Ksock, memory: SharedMemory, count: int) -> int:
     except OSError as error:
         return error.errno or 0
     return 0
+
+
+def transfer(ksock: Ksock, memory: SharedMemory, count: int) -> int:
+    """Send the message that is in memory with TRANSFER; 0 or the errno of what failed."""
+    return Transfer(bytes(count), room=0).call(ksock, {"send": memory.address}).error
 
 
 ASKING = raw.WANT_A_REPLY
@@ -99,9 +108,10 @@ CONTENTS = {
 
 @pytest.mark.rule(13, 15, 17, 24, 25)
 @pytest.mark.axiom("answer")
-@pytest.mark.abi("SEND")
+@pytest.mark.abi("SEND", "TRANSFER")
+@pytest.mark.parametrize("send", [write_and_send, transfer])
 @pytest.mark.parametrize("what", CONTENTS)
-def test_messages(ksock: OpenKsock, memory: SharedMemory, what: str) -> None:
+def test_messages(ksock: OpenKsock, memory: SharedMemory, what: str, send: Send) -> None:
     first, second = CONTENTS[what]
     assert len(first) == len(second)
     sender, everybody, replier = ksock(), ksock(), ksock()
@@ -110,7 +120,7 @@ def test_messages(ksock: OpenKsock, memory: SharedMemory, what: str) -> None:
     seen: set[bytes] = set()
     with memory.changing(first, second):
         for _ in rounds(seen):
-            error = outcome(sender, memory, len(first))
+            error = send(sender, memory, len(first))
             received = raw.receive(everybody)
             assert bool(received) == (error == 0)
             seen.add(received[28:])

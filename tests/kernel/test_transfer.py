@@ -356,7 +356,7 @@ def test_what_another_thread_discards_is_not_at_send(ksock: OpenKsock) -> None:
 def test_a_signal_ends_a_long_call(ksock: OpenKsock) -> None:
     """What has been sent is told, and the next call goes on with the rest."""
     sender = ksock()
-    count = 100_000
+    count = 20_000
     done = Transfer(pack(*[A] * count), room=0)
     with handler(signal.SIGALRM, restart=True):
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
