@@ -58,9 +58,15 @@ class Reader:
         # What is a packet, even an empty one, comes with credentials now, and the end does not.
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         while not peer.is_at_end:
-            data, ancillary, _, _ = peer.socket.recvmsg(len(self._buffer), _CREDENTIALS_SPACE, _DONTWAIT)
-            if data or ancillary:
-                received.append(data)
+            try:
+                length, ancillary, _, _ = peer.socket.recvmsg_into(
+                    [self._buffer], _CREDENTIALS_SPACE, _DONTWAIT
+                )
+            except ConnectionResetError:
+                # It has closed its other side only now, without reading all.
+                continue
+            if length or ancillary:
+                received.append(bytes(self._view[:length]))
             else:
                 peer.is_at_end = True
         return received
