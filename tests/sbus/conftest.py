@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the tests that need the module. They run as root in the virtual machine of tests/vm."""
+"""Fixtures. Those that need the module are for root in the virtual machine of tests/vm."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from tests.kernel.conftest import OpenKsock, child, ksock, open_to_all
 from tests.kernel.helpers import bindings, stats_lines
 from tests.sbus import running
+from tests.sbus.echo import EchoBus
 from tests.sbus.running import Daemon
 
 __all__ = ["OpenKsock", "child", "ksock", "open_to_all"]
@@ -47,5 +48,16 @@ def daemon(place: Path) -> Iterator[StartDaemon]:
 
         def start(*options: str, name: str = "sbus") -> Daemon:
             return stack.enter_context(running.daemon(place, *options, name=name))
+
+        yield start
+
+
+@pytest.fixture
+def without_kbus() -> Iterator[StartDaemon]:
+    """Starts daemons on a bus that needs no module."""
+    with tempfile.TemporaryDirectory(prefix="sbus") as directory, ExitStack() as stack:
+
+        def start(*options: str, name: str = "sbus") -> Daemon:
+            return stack.enter_context(running.daemon(Path(directory), *options, name=name, bus=EchoBus))
 
         yield start

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kbus.sbus import Client
-from kbus.sbus.daemon import main
+from kbus.sbus import daemon as command
 from kbus.sbus.telling import ask
 from tests.kernel.helpers import PATIENCE
+from tests.sbus.echo import EchoBus
 
 DAEMON = [sys.executable, "-m", "kbus.sbus"]
 
@@ -27,10 +28,13 @@ DAEMON = [sys.executable, "-m", "kbus.sbus"]
 class Daemon:
     """A daemon in the foreground, on a path of its own unless `-a` is among the options.
 
-    It is forked, as Python takes seconds to start in an emulated machine. `stop` ends it.
+    It is forked, as Python takes seconds to start in an emulated machine. `stop` ends it. With `bus` it uses
+    that and not KBUS.
     """
 
-    def __init__(self, directory: Path, *options: str, name: str = "sbus") -> None:
+    def __init__(
+        self, directory: Path, *options: str, name: str = "sbus", bus: type[EchoBus] | None = None
+    ) -> None:
         self.path = str(directory / f"{name}.socket")
         self.log = directory / f"{name}.log"
         self.status: int | None = None
@@ -40,6 +44,8 @@ class Daemon:
             notify.bind(ready)
             self.pid = os.fork()
             if self.pid == 0:
+                if bus is not None:
+                    vars(command).update(Bus=bus)
                 _run(["-f", "-p", "/dev/null", *where, *options], self.log, ready)
             is_ready = _is_told(notify, self.pid)
         os.unlink(ready)
@@ -116,7 +122,7 @@ def _run(arguments: list[str], log: Path, notify: str) -> None:
             os.dup2(stderr.fileno(), 2)
         sys.stderr = os.fdopen(2, "w", closefd=False)
         os.environ["NOTIFY_SOCKET"] = notify
-        status = main(arguments)
+        status = command.main(arguments)
         sys.stderr.flush()
         os._exit(status)
     except BaseException:
@@ -125,9 +131,11 @@ def _run(arguments: list[str], log: Path, notify: str) -> None:
 
 
 @contextmanager
-def daemon(directory: Path, *options: str, name: str = "sbus") -> Iterator[Daemon]:
+def daemon(
+    directory: Path, *options: str, name: str = "sbus", bus: type[EchoBus] | None = None
+) -> Iterator[Daemon]:
     """A daemon, which must end well."""
-    running = Daemon(directory, *options, name=name)
+    running = Daemon(directory, *options, name=name, bus=bus)
     try:
         yield running
         running.stop()

@@ -67,8 +67,8 @@ def test_rule_nobody_waits_who_has_not_asked() -> None:
 
 def test_when_a_publisher_goes_on() -> None:
     soft, hard = Settings(soft=BLOCK), Settings(hard=BLOCK)
-    assert [is_room(soft, queued, 10) for queued in (0, 1, 10)] == [True, False, False]
-    assert [is_room(hard, queued, 10) for queued in (0, 5, 6, 10)] == [True, True, False, False]
+    assert [is_room(soft, used) for used in (0, 0.1, 1)] == [True, False, False]
+    assert [is_room(hard, used) for used in (0, 0.5, 0.6, 1)] == [True, True, False, False]
 
 
 class PlainBacklog:

@@ -60,7 +60,8 @@ def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) 
 
     ``is_full`` says whether its queue has no room. ``publisher`` is None for a KBUS program and for a client
     that has not asked to be blocked. The result is QUEUE, DISCARD or ERROR (disconnect the subscriber), or
-    BLOCK: queue it, and read nothing more from the publisher until there is room.
+    BLOCK: read nothing more from the publisher until there is room, and queue it, over the limit if that is
+    not by too much; otherwise do with it what is done if the publisher has not asked.
     """
     if subscriber.soft in (DISCARD, ERROR):
         return subscriber.soft
@@ -74,6 +75,6 @@ def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) 
     return ERROR if subscriber.hard == ERROR else DISCARD
 
 
-def is_room(publisher: Settings, queued: int, most: int) -> bool:
-    """Return whether a publisher that waits may go on, with so many of at most ``most`` packets queued."""
-    return queued == 0 if publisher.soft == BLOCK else queued <= most // 2
+def is_room(publisher: Settings, used: float) -> bool:
+    """Return whether a publisher that waits may go on; ``used`` of the queue is in use, 0 nothing, 1 all."""
+    return used == 0 if publisher.soft == BLOCK else used <= 0.5

@@ -11,10 +11,11 @@ class Limits:
     """All of them can be set on the command line.
 
     ``packet`` is the length in bytes of the longest packet that is taken from a client. ``queued`` and
-    ``queued_bytes`` are the hard limit of a client's queue, ``queued_bytes_in_all`` that of all queues
-    together. ``subscription_bytes`` is what a client's subscriptions may take: each counts as
-    ``cost`` tells. ``globs`` is how many of its patterns may have ``*`` beside other bytes
-    in a segment; these are the only ones that take time with messages that they do not match.
+    ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
+    ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
+    limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
+    counts as ``cost`` tells. ``globs`` is how many of its patterns may have ``*`` beside other bytes in a
+    segment; these are the only ones that take time with messages that they do not match.
     """
 
     packet: int = 256 * 1024
@@ -25,6 +26,8 @@ class Limits:
     globs: int = 1000
 
 
+#: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
+OVER_QUEUED, OVER_PACKETS = 1024, 4
 #: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.
 SUBSCRIPTION_COST, SEGMENT_COST = 1024, 512
 

@@ -14,7 +14,7 @@ from . import counts, flow, log
 from .backlog import Backlog
 from .counts import Counts
 from .identity import Identity
-from .limits import Limits
+from .limits import OVER_PACKETS, OVER_QUEUED, Limits
 from .mmsg import BATCH, Sender
 
 #: What a socket's buffer has to have room for beside a packet, roughly.
@@ -152,27 +152,38 @@ class Peer:
         if self.is_gone or self.is_doomed:
             self.counts.dropped[counts.LEFT] += 1
             return
-        backlog, limits = self.backlog, self._limits
-        is_full = (
-            backlog.count >= limits.queued
-            or backlog.bytes + len(packet) > limits.queued_bytes
-            or self._total.queued_bytes + len(packet) > limits.queued_bytes_in_all
-        )
         settings = publisher.settings if publisher is not None else None
-        what = flow.outcome(self.settings, settings, is_full)
+        what = flow.outcome(self.settings, settings, not self._has_room(packet))
+        waits = what == flow.BLOCK
+        if waits and not self._has_room(packet, OVER_QUEUED, OVER_PACKETS * self._limits.packet):
+            what = flow.outcome(self.settings, None, is_full=True)
         if what == flow.ERROR:
             self.doom("it asked for that if a message would have to wait")
             self.counts.dropped[counts.LEFT] += 1
         elif what == flow.DISCARD:
             self.drop(counts.SOCKET_FULL if self.settings.soft == flow.DISCARD else counts.QUEUE_FULL)
         else:
-            backlog.push(packet)
-            self._total.queued_bytes += len(packet)
-            self.counts.queued_max = max(self.counts.queued_max, backlog.count)
-            self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
-            if what == flow.BLOCK and publisher is not None:
-                self.publishers.add(publisher)
-                publisher.waits_for.add(self)
+            self._push(packet)
+        # Of an empty queue nobody would be told that it has room.
+        if waits and publisher is not None and self.backlog.count:
+            self.publishers.add(publisher)
+            publisher.waits_for.add(self)
+
+    def _has_room(self, packet: bytes, more: int = 0, more_bytes: int = 0) -> bool:
+        """Whether a packet can be queued, with the limit of the queue higher by so much."""
+        backlog, limits = self.backlog, self._limits
+        return (
+            backlog.count < limits.queued + more
+            and backlog.bytes + len(packet) <= limits.queued_bytes + more_bytes
+            and self._total.queued_bytes + len(packet) <= limits.queued_bytes_in_all
+        )
+
+    def _push(self, packet: bytes) -> None:
+        backlog = self.backlog
+        backlog.push(packet)
+        self._total.queued_bytes += len(packet)
+        self.counts.queued_max = max(self.counts.queued_max, backlog.count)
+        self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it, at most one batch."""
@@ -187,8 +198,9 @@ class Peer:
 
     def released(self) -> list[Peer]:
         """Return the publishers that need not wait for this client any more."""
-        queued, most = self.backlog.count, self._limits.queued
-        free = [each for each in self.publishers if flow.is_room(each.settings, queued, most)]
+        backlog, limits = self.backlog, self._limits
+        used = max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
+        free = [each for each in self.publishers if flow.is_room(each.settings, used)]
         for publisher in free:
             self.publishers.discard(publisher)
             publisher.waits_for.discard(self)

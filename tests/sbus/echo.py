@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""A bus without KBUS, for tests of the daemon that need no module: all that is sent comes back."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from types import SimpleNamespace
+
+from kbus import abi
+
+_FROM_AT = struct.calcsize("=6I")
+
+
+class EchoBus:
+    """What `kbus.sbus.bus.Bus` is, for one who is bound to everything."""
+
+    id = 1
+    queue_length = 10_000
+
+    def __init__(self, device: int = 0, receive_size: int = 256 * 1024) -> None:
+        self.ksock = SimpleNamespace(which=device)
+        self.lost = 0
+        self.bound: set[bytes] = set()
+        self._receive_size = receive_size
+        self._queue: deque[bytes] = deque()
+        self._reader, self._writer = os.pipe()
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def bind(self, name: bytes) -> None:
+        self.bound.add(name)
+
+    def unbind(self, name: bytes) -> None:
+        self.bound.remove(name)
+
+    def exchange(self, outgoing: bytes) -> tuple[int, int, bytes]:
+        was_readable = bool(self._queue)
+        sent = 0
+        while outgoing:
+            message, outgoing = _first(outgoing)
+            self.arrive(message, self.id)
+            sent += 1
+        received = b""
+        while self._queue and len(received) + len(self._queue[0]) <= self._receive_size:
+            received += self._queue.popleft()
+        if bool(self._queue) != was_readable:
+            self._set_readable(not was_readable)
+        return sent, 0, received
+
+    def arrive(self, message: bytes, sender: int) -> None:
+        """Queue a message, if there is room."""
+        if len(self._queue) >= self.queue_length:
+            self.lost += 1
+            return
+        self._queue.append(message[:_FROM_AT] + abi.U32.pack(sender) + message[_FROM_AT + 4 :])
+
+    def _set_readable(self, readable: bool) -> None:
+        if readable:
+            os.write(self._writer, b".")
+        else:
+            os.read(self._reader, 1)
+
+
+def _first(messages: bytes) -> tuple[bytes, bytes]:
+    """The first message, with the padding behind it, and the rest."""
+    header = abi.MESSAGE_HEADER.unpack_from(messages)
+    end = abi.MESSAGE_HEADER.size + abi.padded(header[8]) + 4 * header[9] + abi.U32.size
+    end += -end % abi.TRANSFER_ALIGN
+    return messages[:end], messages[end:]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""The daemon with clients that try its limits, on a bus that needs no module."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tests.kernel.helpers import PATIENCE
+from tests.sbus.conftest import StartDaemon
+from tests.sbus.running import Daemon, receive, settle
+
+MIB = 1 << 20
+
+
+def test_rule_block_is_no_way_around_the_limits(without_kbus: StartDaemon) -> None:
+    """Neither for who asks for another mode instead of waiting, nor for who leaves and comes back."""
+    running = without_kbus("--max-queued-bytes", str(MIB), "--max-queued-bytes-in-all", str(4 * MIB))
+    payload = b"x" * 100_000
+    with running.client() as stuck, running.client() as publisher:
+        stuck.subscribe("a")
+        settle(stuck)
+        for _ in range(100):
+            publisher.control("blocking/hard/block")
+            publisher.publish("a", payload)
+            publisher.control("blocking/hard/discard")
+        for _ in range(100):
+            with running.client() as other:
+                other.control("blocking/soft/block")
+                other.publish("a", payload)
+        settle(publisher)
+        total = running.stats()[0]
+        assert total["queued_bytes_max"] <= 2 * MIB
+        assert receive(stuck, 10) == [(b"a", payload)] * 10
+
+
+def test_rule_the_limit_of_all_queues_is_one(without_kbus: StartDaemon) -> None:
+    running = without_kbus("--max-queued-bytes-in-all", str(MIB))
+    with running.client() as one, running.client() as other:
+        for each in (one, other):
+            each.subscribe("a")
+            settle(each)
+        for _ in range(100):
+            with running.client() as publisher:
+                publisher.control("blocking/soft/block")
+                publisher.publish("a", b"x" * 100_000)
+        settle(one)
+        assert running.stats()[0]["queued_bytes"] <= MIB
+
+
+def test_a_publisher_that_waits_goes_on_by_bytes_too(without_kbus: StartDaemon) -> None:
+    """A queue of few large messages is full, and half empty, by bytes."""
+    running = without_kbus("--max-queued-bytes", str(MIB))
+    with running.client() as slow, running.client() as publisher:
+        slow.subscribe("a")
+        publisher.control("blocking/hard/block")
+        settle(slow)
+        settle(publisher)
+        publisher.set_blocking(False)
+        while not _waits(running):
+            with suppress(BlockingIOError):
+                publisher.publish("a", b"x" * 50_000)
+        assert running.stats()[0]["queued_bytes"] > MIB // 2
+        for _ in range(2):
+            assert slow.receive(PATIENCE)
+        assert _waits(running)
+        while _waits(running):
+            assert slow.receive(PATIENCE)
+        assert running.stats()[0]["queued_bytes"] < MIB
+
+
+def _waits(running: Daemon) -> bool:
+    return any(each.get("waits") for each in running.stats())
