@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import suppress
+from pathlib import Path
+
+import pytest
 
 from tests.kernel.helpers import PATIENCE
 from tests.sbus.conftest import StartDaemon
+from tests.sbus.echo import EchoBus
 from tests.sbus.running import Daemon, receive, settle
 
 MIB = 1 << 20
@@ -70,3 +76,35 @@ def test_a_publisher_that_waits_goes_on_by_bytes_too(without_kbus: StartDaemon) 
 
 def _waits(running: Daemon) -> bool:
     return any(each.get("waits") for each in running.stats())
+
+
+@pytest.mark.parametrize("grace", ["10", "0"])
+def test_rule_the_end_comes_after_what_was_published(tmp_path: Path, grace: str) -> None:
+    """Of one who has sent more than is read at once, and does not wait for it, too."""
+    running = Daemon(tmp_path, "--grace", grace, bus=EchoBus)
+    with running.client() as client, running.client() as publisher:
+        client.subscribe("a")
+        for each in (client, publisher):
+            settle(each)
+        running.signal(signal.SIGSTOP)
+        for number in range(200):
+            publisher.publish("a", b"%d" % number)
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGCONT)
+        came = list(client)
+        if grace != "0":
+            assert [message.payload for message in came] == [b"%d" % number for number in range(200)]
+    assert running.wait() == 0
+
+
+def test_rule_a_client_that_does_not_stop_sending_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    running = Daemon(tmp_path, "--grace", "0.3", bus=EchoBus)
+    pid = os.fork()
+    if pid == 0:
+        with suppress(OSError), running.client() as client:
+            while True:
+                client.publish("a")
+        os._exit(0)
+    running.signal(signal.SIGTERM)
+    assert running.wait() == 0
+    os.waitpid(pid, 0)

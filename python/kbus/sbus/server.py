@@ -92,9 +92,11 @@ class Server:
 
     # One turn.
 
-    def _turn(self, timeout: Optional[float]) -> None:
+    def _turn(self, timeout: Optional[float]) -> bool:
+        """Wait, and deal with what has happened. Returns False if nothing has."""
         has_news = False
-        for fd, events in self._epoll.poll(timeout):
+        happened = self._epoll.poll(timeout)
+        for fd, events in happened:
             peer = self._peers.get(fd)
             if peer is not None:
                 if events & _OUT:
@@ -117,6 +119,7 @@ class Server:
             bridge.bindings.tidy()
         if bridge.traffic.changed:
             self._attend()
+        return bool(happened)
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):
@@ -214,13 +217,14 @@ class Server:
         self._epoll.unregister(self._listening.socket.fileno())
         self._listening.close()
         deadline = time.monotonic() + self._grace
-        for peer in list(self._peers.values()):
-            if not peer.is_at_end:
-                self._bridge.take(peer, self._reader.read(peer))
+        is_over = False
+        while not is_over:
+            left = max(0.0, deadline - time.monotonic())
+            is_slow = any(peer.backlog.count for peer in self._peers.values())
+            # When nothing can be read any more, all that was published has been delivered or is queued.
+            is_over = not self._turn(left if is_slow else 0) or not left
         self._bridge.traffic.drain()
         self._attend()
-        while time.monotonic() < deadline and any(peer.backlog.count for peer in self._peers.values()):
-            self._turn(max(0.0, deadline - time.monotonic()))
 
 
 def _leave_to_the_loop(number: int, frame: Optional[FrameType]) -> None:
