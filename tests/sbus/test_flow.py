@@ -97,7 +97,7 @@ def test_rule_orders(steps: list[bytes | str | None]) -> None:
             backlog.push(step)
             plain.packets.append(step)
         elif isinstance(step, str):
-            backlog.set_order(step)
+            backlog.order = step
             plain.order = step
         elif plain.packets:
             assert backlog.first() == plain.packets[_index(plain)]

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from kbus.sbus import secret
+from kbus.sbus.keymap import NameTooLong
 from kbus.sbus.secret import Credentials, Invalid, Misuse
 
 OWN = Credentials(gid=100, uid=1000, pid=1111, groups=frozenset({4, 27}))
@@ -83,6 +84,12 @@ def test_rule_other_uses_of_the_token(key: bytes) -> None:
     assert secret.uses_token(key)
     with pytest.raises(Invalid):
         secret.split(key)
+
+
+def test_a_key_may_be_as_long_as_a_name() -> None:
+    assert secret.split(OWN.key().ljust(999, b"/") + b"x").matches(OWN)
+    with pytest.raises(NameTooLong):
+        secret.split(OWN.key().ljust(1000, b"/") + b"x")
 
 
 @pytest.mark.parametrize("key", [b"", b"a", b"!a", b"a!", b"a/!b", b"!!", b"cred/1/2/3/"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heapify, heappop, heappush
-from typing import Union
+from typing import Optional, Union
 
 ORDERS = ("queue", "stack", "random")
 
@@ -17,7 +17,8 @@ class Backlog:
     """A queue of packets.
 
     ``order`` is ``queue`` (the oldest goes first), ``stack`` (the newest) or ``random`` (the largest, which
-    frees memory as fast as possible). ``count`` is how many there are, ``bytes`` the sum of their lengths.
+    frees memory as fast as possible); a change of it is for what is queued, too. ``count`` is how many there
+    are, ``bytes`` the sum of their lengths.
     """
 
     def __init__(self) -> None:
@@ -25,15 +26,9 @@ class Backlog:
         self.count = 0
         self.bytes = 0
         self._entries: Union[deque[_Entry], list[_Entry]] = deque()
+        #: whether they are a heap; if not, they are in the order in which they came; None if they are neither
+        self._is_heap: Optional[bool] = False
         self._came = 0
-
-    def set_order(self, order: str) -> None:
-        """Let what is queued, too, go in another order."""
-        by_age = sorted(self._entries, key=lambda entry: entry[1])
-        self._entries = by_age if order == "random" else deque(by_age)
-        if order == "random":
-            heapify(by_age)
-        self.order = order
 
     def push(self, packet: bytes) -> None:
         """Add a packet."""
@@ -41,17 +36,32 @@ class Backlog:
         self._came += 1
         self.count += 1
         self.bytes += len(packet)
-        if isinstance(self._entries, deque):
-            self._entries.append(entry)
+        if self._is_heap and self.order == "random":
+            heappush(self._entries, entry)  # type: ignore[arg-type]
         else:
-            heappush(self._entries, entry)
+            self._entries.append(entry)
+            if self._is_heap:
+                self._is_heap = None
+
+    def _arrange(self) -> None:
+        """Follow a change of the order. Only when a packet goes: a client may change it all the time."""
+        is_random = self.order == "random"
+        if self._is_heap is is_random:
+            return
+        by_age = sorted(self._entries, key=lambda entry: entry[1])
+        self._entries = by_age if is_random else deque(by_age)
+        if is_random:
+            heapify(by_age)
+        self._is_heap = is_random
 
     def first(self) -> bytes:
         """Return the packet that goes next. Raises IndexError if there is none."""
+        self._arrange()
         return self._entries[-1 if self.order == "stack" else 0][2]
 
     def pop(self) -> bytes:
         """Take away the packet that goes next. Raises IndexError if there is none."""
+        self._arrange()
         if not isinstance(self._entries, deque):
             packet = heappop(self._entries)[2]
         else:

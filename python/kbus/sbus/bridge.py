@@ -174,6 +174,9 @@ class Bridge:
         except secret.Invalid as error:
             peer.drop(counts.RESERVED, error)
             return None
+        except NameTooLong as error:
+            peer.drop(counts.NAME_TOO_LONG, error)
+            return None
         # 0 is somebody whom this process cannot tell from others: he is in another pid namespace.
         if own_only and not (own.pid and parts.matches(own) and peer.identity.holds()):
             peer.drop(counts.CREDENTIALS, f"{key[:60]!r} is for somebody else")
@@ -204,8 +207,7 @@ class Bridge:
     def _follow(self, peer: Peer) -> None:
         """Do what follows from new settings of flood control."""
         settings = peer.settings
-        if peer.backlog.order != settings.order:
-            peer.backlog.set_order(settings.order)
+        peer.backlog.order = settings.order
         if settings.is_plain or not peer.number:
             self.traffic.special.pop(peer.number, None)
         else:

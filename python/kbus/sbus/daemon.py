@@ -201,7 +201,7 @@ def parser() -> argparse.ArgumentParser:
             limits.subscription_bytes,
             "bytes of memory for a client's subscriptions",
         ),
-        ("globs", limits.globs, "patterns of a client with * beside other bytes"),
+        ("globs", limits.globs, "times that a client's patterns have * beside other bytes"),
     ):
         most.add_argument(
             f"--max-{option}",

@@ -24,6 +24,7 @@ import re
 from typing import Optional
 
 from .. import abi
+from . import patterns
 from .packets import Protocol
 
 _PLAIN = re.compile(rb"[A-Za-z0-9]+")
@@ -33,7 +34,7 @@ _WHOLE_RESERVED = re.compile(rb"Z(?:5A)*21")
 
 
 class NameTooLong(ValueError):
-    """The name of this key would be longer than KBUS allows."""
+    """The name of a key would be longer than KBUS allows, or a secret key is longer than that."""
 
 
 class KeyMap:
@@ -60,10 +61,12 @@ class KeyMap:
 
         Raises NameTooLong. The key has no NUL and, in the protocol ``slash``, no segment ``!``.
         """
-        name = self.prefix + b".".join(map(self._word, key.split(self.separator)))
-        if len(name) > abi.MAX_NAME_LEN:
-            raise NameTooLong(f"the name of key {key[:40]!r}… has {len(name)} bytes, not {abi.MAX_NAME_LEN}")
-        return name
+        # No name is shorter than its key.
+        if len(self.prefix) + len(key) <= abi.MAX_NAME_LEN:
+            name = self.prefix + b".".join(map(self._word, key.split(self.separator)))
+            if len(name) <= abi.MAX_NAME_LEN:
+                return name
+        raise NameTooLong(f"the name of key {key[:40]!r}… has more than {abi.MAX_NAME_LEN} bytes")
 
     def key(self, name: bytes) -> bytes:
         """Return the key of a message name. Raises ValueError if it is not below the root."""
@@ -71,13 +74,19 @@ class KeyMap:
             raise ValueError(f"the name {name!r} is not below {self.prefix!r}")
         return self.separator.join(map(self._segment, name[len(self.prefix) :].split(b".")))
 
+    def can_match(self, pattern: bytes) -> bool:
+        """Return whether a pattern is short enough to match a key that has a name."""
+        return len(self.prefix) + len(pattern) - pattern.count(b"*") <= abi.MAX_NAME_LEN
+
     def binding(self, pattern: bytes) -> Optional[bytes]:
         """Return the tightest name to bind to that covers what a pattern matches.
 
         That is an exact name, ``%`` in place of the last word, or ``*`` in place of one or more. None if no
         name that KBUS allows can match.
         """
-        *leading, last = pattern.split(self.separator)
+        if not self.can_match(pattern):
+            return None
+        *leading, last = patterns.normal(pattern).split(self.separator)
         literal = []
         for segment in leading:
             if b"*" in segment:

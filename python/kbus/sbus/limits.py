@@ -14,7 +14,7 @@ class Limits:
     ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
     ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
     limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
-    counts as ``cost`` tells. ``globs`` is how many of its patterns may have ``*`` beside other bytes in a
+    counts as ``cost`` tells. ``globs`` is how many times its patterns may have ``*`` beside other bytes in a
     segment; these are the only ones that take time with messages that they do not match.
     """
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .. import abi
+from .keymap import NameTooLong
+
 PREFIX = b"!/cred/"
 WHOAMI = b"!/cred/whoami"
 
 _PARTS = re.compile(rb"!/cred/([^/]*)/([^/]*)/([^/]*)/(.*)", re.DOTALL)
+_TOKEN = re.compile(rb"(?:\A|/)!(?:/|\Z)")
 _NUMBER = re.compile(rb"[0-9]*")
 
 
@@ -63,15 +67,17 @@ class SecretKey(NamedTuple):
 
 def uses_token(key: bytes) -> bool:
     """Return whether ``!`` is a whole segment of a key or pattern."""
-    return b"!" in key and b"!" in key.split(b"/")
+    return b"!" in key and _TOKEN.search(key) is not None
 
 
 def split(key: bytes, server: bytes = b"") -> SecretKey:
     """Take apart a key or pattern in which ``uses_token`` is true.
 
     ``server`` is what ``Credentials.key`` gives for the servers in between, which may stand before the
-    client's. Raises Invalid or Misuse.
+    client's. Raises Invalid, Misuse, and NameTooLong for more bytes than a message name may have.
     """
+    if len(key) > abi.MAX_NAME_LEN:
+        raise NameTooLong(f"the secret key {key[:40]!r}… has more than {abi.MAX_NAME_LEN} bytes")
     if not key.startswith(PREFIX):
         raise Invalid(f"the token ! in {key[:40]!r}")
     if server and key.startswith(server + b"/" + PREFIX):

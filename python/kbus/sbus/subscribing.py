@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Optional
 
 from . import patterns, secret
 from .bindings import Bindings
@@ -24,6 +25,8 @@ class OverLimit(ValueError):
 
 class Subscriptions:
     """Who is subscribed to what. Patterns that begin with ``!/cred/`` are complete, and kept apart.
+
+    Those that no key can match, because its name would be too long, are counted and nothing more.
 
     ``changed`` is called with the message name that somebody's subscription is about, or None if there may be
     several.
@@ -48,13 +51,13 @@ class Subscriptions:
         if peer.subscription_bytes + size > self._limits.subscription_bytes:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
         if peer.globs + globs > self._limits.globs:
-            raise OverLimit(f"over {self._limits.globs} patterns with * beside other bytes")
-        if not pattern.startswith(secret.PREFIX):
-            name = self._keymap.binding(pattern)
-            if name is not None:
-                self._bindings.want(name)
-        self._table(pattern).add(pattern, peer)
-        self._note(pattern)
+            raise OverLimit(f"over {self._limits.globs} times * beside other bytes")
+        if pattern.startswith(secret.PREFIX):
+            self._secret.add(pattern, peer)
+        elif (name := self._keymap.binding(pattern)) is not None:
+            self._bindings.want(name)
+            self._public.add(pattern, peer)
+            self._note(pattern, name)
         peer.patterns[pattern] += 1
         peer.subscription_bytes += size
         peer.globs += globs
@@ -68,8 +71,9 @@ class Subscriptions:
             del peer.patterns[pattern]
         peer.subscription_bytes -= cost(pattern, self._keymap.separator)
         peer.globs -= self._globs(pattern)
-        self._release(peer, pattern)
-        self._note(pattern)
+        name = self._release(peer, pattern)
+        if name is not None:
+            self._note(pattern, name)
         return True
 
     def leave(self, peer: Peer) -> None:
@@ -102,20 +106,23 @@ class Subscriptions:
         """Return who gets a secret message with this complete key."""
         return (peer for peer in self._secret.find(key) if not peer.is_closed and peer.identity.holds())
 
-    def _release(self, peer: Peer, pattern: bytes) -> None:
-        self._table(pattern).remove(pattern, peer)
-        if not pattern.startswith(secret.PREFIX):
-            name = self._keymap.binding(pattern)
-            if name is not None:
-                self._bindings.unwant(name)
+    def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:
+        """Undo what ``add`` has done; the name that it has wanted, if any."""
+        if pattern.startswith(secret.PREFIX):
+            self._secret.remove(pattern, peer)
+            return None
+        name = self._keymap.binding(pattern)
+        if name is not None:
+            self._public.remove(pattern, peer)
+            self._bindings.unwant(name)
+        return name
 
-    def _table(self, pattern: bytes) -> Table[Peer]:
-        return self._secret if pattern.startswith(secret.PREFIX) else self._public
-
-    def _note(self, pattern: bytes) -> None:
-        is_exact = patterns.is_exact(pattern, self._keymap.separator)
-        self._changed(self._keymap.binding(pattern) if is_exact else None)
+    def _note(self, pattern: bytes, name: bytes) -> None:
+        self._changed(name if patterns.is_exact(pattern, self._keymap.separator) else None)
 
     def _globs(self, pattern: bytes) -> int:
-        """1 if ``*`` stands beside other bytes in a segment, else 0."""
-        return int(any(b"*" in part and part != b"*" for part in pattern.split(self._keymap.separator)))
+        """How many times ``*`` stands beside other bytes in a segment, as each takes a search in keys."""
+        if b"*" not in pattern or not self._keymap.can_match(pattern):
+            return 0
+        segments = patterns.normal(pattern).split(self._keymap.separator)
+        return sum(segment.count(b"*") for segment in segments if segment != b"*")
