@@ -14,7 +14,7 @@ import pytest
 from tests.kernel.conftest import OpenKsock, child, ksock, open_to_all
 from tests.kernel.helpers import bindings, stats_lines
 from tests.sbus import running
-from tests.sbus.echo import EchoBus
+from tests.sbus.echo import use_no_kbus
 from tests.sbus.running import Daemon
 
 __all__ = ["OpenKsock", "child", "ksock", "open_to_all"]
@@ -58,6 +58,8 @@ def without_kbus() -> Iterator[StartDaemon]:
     with tempfile.TemporaryDirectory(prefix="sbus") as directory, ExitStack() as stack:
 
         def start(*options: str, name: str = "sbus") -> Daemon:
-            return stack.enter_context(running.daemon(Path(directory), *options, name=name, bus=EchoBus))
+            return stack.enter_context(
+                running.daemon(Path(directory), *options, name=name, prepare=use_no_kbus)
+            )
 
         yield start

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,23 @@ from kbus.sbus import Client
 from kbus.sbus import daemon as command
 from kbus.sbus.telling import ask
 from tests.kernel.helpers import PATIENCE
-from tests.sbus.echo import EchoBus
 
 DAEMON = [sys.executable, "-m", "kbus.sbus"]
+
+
+def _nothing() -> None:
+    pass
 
 
 class Daemon:
     """A daemon in the foreground, on a path of its own unless `-a` is among the options.
 
-    It is forked, as Python takes seconds to start in an emulated machine. `stop` ends it. With `bus` it uses
-    that and not KBUS.
+    It is forked, as Python takes seconds to start in an emulated machine. `stop` ends it. It does
+    `prepare` first.
     """
 
     def __init__(
-        self, directory: Path, *options: str, name: str = "sbus", bus: type[EchoBus] | None = None
+        self, directory: Path, *options: str, name: str = "sbus", prepare: Callable[[], None] = _nothing
     ) -> None:
         self.path = str(directory / f"{name}.socket")
         self.log = directory / f"{name}.log"
@@ -42,11 +45,10 @@ class Daemon:
         ready = str(directory / f"{name}.notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(ready)
+            os.chmod(ready, 0o777)
             self.pid = os.fork()
             if self.pid == 0:
-                if bus is not None:
-                    vars(command).update(Bus=bus)
-                _run(["-f", "-p", "/dev/null", *where, *options], self.log, ready)
+                _run(prepare, ["-f", "-p", "/dev/null", *where, *options], self.log, ready)
             is_ready = _is_told(notify, self.pid)
         os.unlink(ready)
         if not is_ready:
@@ -115,9 +117,10 @@ def _is_told(notify: socket.socket, pid: int) -> bool:
         os.close(process)
 
 
-def _run(arguments: list[str], log: Path, notify: str) -> None:
+def _run(prepare: Callable[[], None], arguments: list[str], log: Path, notify: str) -> None:
     """In the child: be the daemon."""
     try:
+        prepare()
         with log.open("wb") as stderr:
             os.dup2(stderr.fileno(), 2)
         sys.stderr = os.fdopen(2, "w", closefd=False)
@@ -132,10 +135,10 @@ def _run(arguments: list[str], log: Path, notify: str) -> None:
 
 @contextmanager
 def daemon(
-    directory: Path, *options: str, name: str = "sbus", bus: type[EchoBus] | None = None
+    directory: Path, *options: str, name: str = "sbus", prepare: Callable[[], None] = _nothing
 ) -> Iterator[Daemon]:
     """A daemon, which must end well."""
-    running = Daemon(directory, *options, name=name, bus=bus)
+    running = Daemon(directory, *options, name=name, prepare=prepare)
     try:
         yield running
         running.stop()

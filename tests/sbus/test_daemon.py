@@ -12,7 +12,7 @@ import pytest
 
 from tests.kernel.helpers import PATIENCE
 from tests.sbus.conftest import StartDaemon
-from tests.sbus.echo import EchoBus
+from tests.sbus.echo import use_no_kbus
 from tests.sbus.running import Daemon, receive, settle
 
 MIB = 1 << 20
@@ -81,7 +81,7 @@ def _waits(running: Daemon) -> bool:
 @pytest.mark.parametrize("grace", ["10", "0"])
 def test_rule_the_end_comes_after_what_was_published(tmp_path: Path, grace: str) -> None:
     """Of one who has sent more than is read at once, and does not wait for it, too."""
-    running = Daemon(tmp_path, "--grace", grace, bus=EchoBus)
+    running = Daemon(tmp_path, "--grace", grace, prepare=use_no_kbus)
     with running.client() as client, running.client() as publisher:
         client.subscribe("a")
         for each in (client, publisher):
@@ -98,7 +98,7 @@ def test_rule_the_end_comes_after_what_was_published(tmp_path: Path, grace: str)
 
 
 def test_rule_a_client_that_does_not_stop_sending_does_not_keep_it_from_ending(tmp_path: Path) -> None:
-    running = Daemon(tmp_path, "--grace", "0.3", bus=EchoBus)
+    running = Daemon(tmp_path, "--grace", "0.3", prepare=use_no_kbus)
     pid = os.fork()
     if pid == 0:
         with suppress(OSError), running.client() as client:

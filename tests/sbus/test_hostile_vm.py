@@ -11,15 +11,18 @@ import socket
 import time
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from kbus.sbus import Client
 from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
 from tests.kernel.helpers import PATIENCE, wait_until
+from tests.kernel.processes import NOBODY, become
 from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import Daemon, receive, settle
+from tests.sbus.running import daemon as started
 
 MIB = 1 << 20
 SNDBUFFORCE = 32
@@ -190,6 +193,27 @@ def test_a_hundred_thousand_subscriptions(daemon: StartDaemon, pattern: str) -> 
             bystander.is_not_delayed()
         bystander.is_not_delayed()
         wait_until(lambda: running.stats()[0]["bindings"] == 1, "all is unbound")
+
+
+def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> None:
+    """A daemon without CAP_SYS_RESOURCE has 32 for all clients: it is bound to more then, and nobody less."""
+    os.chmod(place, 0o777)
+    with started(place, prepare=lambda: become(NOBODY)) as running, ExitStack() as stack:
+        clients = [stack.enter_context(running.client()) for _ in range(40)]
+        for number, client in enumerate(clients):
+            client.subscribe(f"x{number}/")
+            client.subscribe(f"name{number}")
+            settle(client)
+        for number in range(40):
+            clients[0].publish(f"x{number}/a", b"%d" % number)
+            clients[0].publish(f"name{number}", b"%d" % number)
+        for number, client in enumerate(clients):
+            payload = b"%d" % number
+            assert receive(client, 2) == [(b"x%d/a" % number, payload), (b"name%d" % number, payload)]
+        assert running.dropped() == {}
+        for client in clients[20:]:
+            client.close()
+        wait_until(lambda: running.stats()[0]["bindings"] == 40, "what is bound is what is wanted")
 
 
 def test_limits_of_subscriptions(daemon: StartDaemon) -> None:

@@ -11,8 +11,8 @@ that matches, and an unbind removes it. Hence:
 * ``tidy`` binds what is missing without the wide bindings that are to go, then has everything read that
   had come before, and then unbinds. What comes meanwhile comes by what has just been bound.
 
-KBUS limits the bindings of a KSock. When there are ``most``, a wider one is made in place of the next;
-``tidy`` chooses anew.
+KBUS limits the bindings of a KSock, and those to wildcards of a user without CAP_SYS_RESOURCE. When there are
+no more, a wider one is made in place of the next; ``tidy`` chooses anew. One wildcard is kept back for that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
-from typing import Optional
+from typing import NamedTuple, Optional
 
 #: Seconds that something unwanted stays bound at least.
 TIDY_AFTER = 1.0
@@ -34,12 +34,19 @@ _MOST_TIDIED = 5000
 _SPARE = 16
 
 
+class Allowed(NamedTuple):
+    """How many bindings KBUS allows, and how many of them to wildcards."""
+
+    most: int
+    wildcards: int
+
+
 class Bindings:
     """The names that are wanted, and those that are bound.
 
     ``bind`` and ``unbind`` are called with a name; ``drain`` must have all messages read and dealt with
-    that are queued when it is called. ``root`` is what all names begin with, with a dot. ``most`` is how many
-    bindings there may be.
+    that are queued when it is called. ``root`` is what all names begin with, with a dot. ``allowed`` is what
+    KBUS allows, as far as is known.
     """
 
     def __init__(
@@ -48,13 +55,15 @@ class Bindings:
         unbind: Callable[[bytes], None],
         drain: Callable[[], None],
         root: bytes,
-        most: int,
+        allowed: Allowed,
     ) -> None:
         self._bind, self._unbind, self._drain = bind, unbind, drain
         self._root = root
-        self._most = most
+        self._everything = root + b"*"
+        self._allowed = self._now = allowed
+        self._wildcards = 0
         self.wanted: Counter[bytes] = Counter()
-        #: an ordered set
+        #: an ordered set, the newest last
         self.bound: dict[bytes, None] = {}
         #: when ``tidy`` is due, in seconds of the monotonic clock; None if it is not needed
         self.tidy_at: Optional[float] = None
@@ -77,34 +86,49 @@ class Bindings:
             self._tidy_later()
 
     def tidy(self) -> None:
-        """Bind what is wanted and nothing else, or what comes nearest to that within the limit."""
+        """Bind what is wanted and nothing else, or what comes nearest to that within the limits."""
         self.tidy_at = None
-        if len(self.wanted) > _MOST_TIDIED:
-            return
-        began = time.monotonic()
-        target = self._target()
+        if len(self.wanted) <= _MOST_TIDIED:
+            began = time.monotonic()
+            try:
+                self._rebind(self._target())
+            except OSError:
+                # No room for both: those that were to go stay, and cover everything.
+                self._tidy_later(_SHARE * TIDY_AFTER)
+                return
+            took = time.monotonic() - began
+            self._not_before = time.monotonic() + _SHARE * took
+        # Others of the same user may have made room.
+        self._now = self._allowed
+
+    def _rebind(self, target: set[bytes]) -> None:
         going = {name: None for name in self.bound if name not in target}
-        missing = [name for name in target if name not in self.bound]
-        # What is older than a wide binding that goes must become newer. Nothing comes by it now, but what did
-        # before the wide one was made must have been read.
-        older = [name for name in target if name in self.bound and self._is_under(name, going)]
+        if sum(map(_is_wildcard, (*target, *going))) > self._now.wildcards:
+            # No room for the old and the new ones at a time, but for the one that covers them all.
+            if self._everything not in self.bound:
+                self._make(self._everything)
+            if self._everything not in target:
+                going[self._everything] = None
+        # What is older than a wide binding that goes becomes newer, or goes too. Nothing comes by it now, but
+        # what did before the wide one was made must have been read.
+        age = {name: number for number, name in enumerate(self.bound)}
+        older = [
+            name
+            for name in self.bound
+            if any(cover in going and age[cover] > age[name] for cover in _covers_of(name, self._root))
+        ]
         if going:
             self._drain()
         for name in older:
             self._drop(name)
-        try:
-            for name in (*older, *missing):
+        for name in target:
+            if name not in self.bound:
                 self._make(name)
-        except OSError:
-            # No room for both: those that were to go stay, and cover everything.
-            self._tidy_later(_SHARE * TIDY_AFTER)
-            return
         if going:
             self._drain()
         for name in going:
-            self._drop(name)
-        took = time.monotonic() - began
-        self._not_before = time.monotonic() + _SHARE * took
+            if name in self.bound:
+                self._drop(name)
 
     def _tidy_later(self, after: float = TIDY_AFTER) -> None:
         if self.tidy_at is None:
@@ -115,36 +139,69 @@ class Bindings:
 
     def _add(self, name: bytes) -> None:
         """Bind, or bind something wider if there are too many."""
-        first = self._root + name[len(self._root) :].split(b".")[0] + b"."
-        candidates = [name] if len(self.bound) < self._most - _SPARE else []
-        if name.startswith(first) and len(self.bound) < self._most - 1:
-            candidates.append(first + b"*")
-        candidates.append(self._root + b"*")
-        for candidate in candidates:
+        for candidate in list(self._candidates(name)):
             try:
                 self._make(candidate)
             except OSError as error:
-                if error.errno != errno.ENOSPC or candidate == candidates[-1]:
+                if error.errno != errno.ENOSPC:
                     raise
-                self._most = max(2 * _SPARE, len(self.bound))
+                # There may be room again by then.
+                self._tidy_later()
+                if candidate == self._everything:
+                    raise
             else:
                 if candidate != name:
                     self._tidy_later()
                 return
 
+    def _candidates(self, name: bytes) -> Iterator[bytes]:
+        """What can be bound for a name, the tightest first."""
+        most, wildcards = self._now
+        has_wildcard = self._wildcards < wildcards - 1
+        if len(self.bound) < most - _SPARE and (has_wildcard or not _is_wildcard(name)):
+            yield name
+        if len(self.bound) < most - 1 and has_wildcard:
+            if not _is_wildcard(name):
+                yield name[: name.rfind(b".") + 1] + b"%"
+            first = self._root + name[len(self._root) :].split(b".")[0] + b"."
+            if name.startswith(first):
+                yield first + b"*"
+        yield self._everything
+
+    def _learn(self, name: bytes) -> None:
+        """There may be no more bindings, or no more to wildcards, than there are now."""
+        most, wildcards = self._now
+        if _is_wildcard(name):
+            self._now = Allowed(most, self._wildcards)
+        else:
+            self._now = Allowed(max(2 * _SPARE, len(self.bound)), wildcards)
+
     def _make(self, name: bytes) -> None:
-        self._bind(name)
+        try:
+            self._bind(name)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                self._learn(name)
+            raise
         self.bound[name] = None
+        self._wildcards += _is_wildcard(name)
 
     def _drop(self, name: bytes) -> None:
         self._unbind(name)
         del self.bound[name]
+        self._wildcards -= _is_wildcard(name)
 
     def _target(self) -> set[bytes]:
         """What is to be bound: the widest of what is wanted, and wider ones where there are too many."""
         widest = {name for name in self.wanted if not self._is_under(name, self.wanted)}
-        most = (self._most - _SPARE) // 2
-        return widest if len(widest) <= most else _widened(widest, self._root, most)
+        most = Allowed((self._now.most - _SPARE) // 2, max(0, self._now.wildcards - 1))
+        if len(widest) <= most.most and sum(map(_is_wildcard, widest)) <= most.wildcards:
+            return widest
+        return _widened(widest, self._root, most)
+
+
+def _is_wildcard(name: bytes) -> bool:
+    return name.endswith((b"*", b"%"))
 
 
 def _covers_of(name: bytes, root: bytes) -> Iterator[bytes]:
@@ -160,32 +217,31 @@ def _covers_of(name: bytes, root: bytes) -> Iterator[bytes]:
         yield name[: end + 1] + b"*"
 
 
-def _widened(names: set[bytes], root: bytes, most: int) -> set[bytes]:
-    """At most so many wildcards and names that cover the names; those with few others beside them stay."""
-    children: dict[bytes, set[bytes]] = {}
+def _widened(names: set[bytes], root: bytes, allowed: Allowed) -> set[bytes]:
+    """What covers the names within limits, ``root*`` at worst; those with few others beside them stay."""
+    below: dict[bytes, set[bytes]] = {}
     for name in names:
-        end = name.rfind(b".") + 1
-        below = name
-        while end >= len(root):
-            siblings = children.setdefault(name[:end], set())
-            if below in siblings:
+        for cover in _covers_of(name, root):
+            siblings = below.setdefault(cover, set())
+            if name in siblings:
                 break
-            siblings.add(below)
-            below = name[:end]
-            end = name.rfind(b".", 0, end - 1) + 1
-    chosen = {root + b"*"}
-    count = 1
-    heap = [(len(children[root]), root)]
+            siblings.add(name)
+            name = cover
+    everything = root + b"*"
+    chosen = {everything}
+    wildcards = 1
+    heap = [(len(below[everything]), everything)] if below else []
     while heap:
-        extra, prefix = heapq.heappop(heap)
-        if count + extra - 1 > most:
+        count, cover = heapq.heappop(heap)
+        if len(chosen) + count - 1 > allowed.most:
             break
-        chosen.remove(prefix + b"*")
-        count += extra - 1
-        for child in children[prefix]:
-            if child.endswith(b"."):
-                chosen.add(child + b"*")
-                heapq.heappush(heap, (len(children[child]), child))
-            else:
-                chosen.add(child)
+        more = sum(map(_is_wildcard, below[cover])) - 1
+        if wildcards + more > allowed.wildcards:
+            continue
+        wildcards += more
+        chosen.remove(cover)
+        for name in below[cover]:
+            chosen.add(name)
+            if name in below:
+                heapq.heappush(heap, (len(below[name]), name))
     return chosen

@@ -20,14 +20,13 @@ from .flow import BLOCK
 from .keymap import KeyMap, NameTooLong
 from .limits import Limits
 from .packets import CMSG, SUB, UNSUB, Protocol
+from .parameters import allowed_bindings
 from .peer import Peer, Total
 from .subscribing import OverLimit, Subscriptions
 from .traffic import MOST_NUMBER, Traffic
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"
-
-_PARAMETER = "/sys/module/kbus/parameters/max_ksock_bindings"
 
 
 class Bridge:
@@ -49,7 +48,7 @@ class Bridge:
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
-        self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, _most_bindings())
+        self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
         self.subscriptions = Subscriptions(keymap, self.bindings, limits, self.traffic.forget_routes)
 
     # Who is there.
@@ -228,13 +227,3 @@ class Bridge:
             "kbus_lost": self._bus.lost,
         }
         return stats.records(self.peers, self._gone, facts, dict(self.refused))
-
-
-def _most_bindings() -> int:
-    """How many bindings KBUS allows a KSock."""
-    try:
-        with open(_PARAMETER) as parameter:
-            return int(parameter.read())
-    except OSError:
-        # A service may not be let see this. That is the default, and KBUS refuses one too many all the same.
-        return 4096
