@@ -35,6 +35,8 @@ class AsyncClient:
         self._client = Client(at, protocol)
         self._loop = asyncio.get_running_loop()
         self._client.set_blocking(False)
+        # A loop tells only one of those who wait to write to a socket.
+        self._sending = asyncio.Lock()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -94,13 +96,14 @@ class AsyncClient:
             raise StopAsyncIteration from None
 
     async def _send(self, kind: bytes, key: Text, payload: Text = b"") -> None:
-        while True:
-            try:
-                self._client.send(kind, key, payload)
-            except BlockingIOError:
-                await self._until(self._loop.add_writer, self._loop.remove_writer)
-            else:
-                return
+        async with self._sending:
+            while True:
+                try:
+                    self._client.send(kind, key, payload)
+                except BlockingIOError:
+                    await self._until(self._loop.add_writer, self._loop.remove_writer)
+                else:
+                    return
 
     async def _until(self, add: _Add, remove: _Remove) -> None:
         """Wait until the socket is ready."""
