@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import socket
 import subprocess
 import sys
@@ -10,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kbus.sbus import address, command, daemon
+from kbus.sbus import Client, address, command, daemon, log
 from kbus.sbus.address import Address
+from kbus.sbus.descriptors import Spare
+from tests.kernel.helpers import PATIENCE, wait_until
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,55 @@ def test_kbus_sbus_without_standard_streams(tmp_path: Path) -> None:
         with accepted:
             assert accepted.recv(100).endswith(b"hello")
             assert accepted.recv(100) == b""
+
+
+def test_kbus_sbusd_without_standard_streams(tmp_path: Path) -> None:
+    """What it opens must not get their numbers, or what is written to them would go there."""
+    where = tmp_path / "socket"
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    program = (
+        "import sys; from kbus.sbus import daemon; from tests.sbus.echo import use_no_kbus; use_no_kbus()"
+    )
+    command = [*closed, sys.executable, "-c", f"{program}; sys.exit(daemon.main())"]
+    with subprocess.Popen([*command, "-f", "-p", "/dev/null", "-c", "-a", where]) as process:
+        wait_until(lambda: where.exists() or process.poll() is not None, "it listens")
+        with Client(str(where)) as client:
+            assert client.whoami(PATIENCE)
+            assert [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)] == [
+                "/dev/null"
+            ] * 3
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("errno_", [errno.ENOSPC, errno.EPIPE])
+def test_nobody_reads_what_the_daemon_says(monkeypatch: pytest.MonkeyPatch, errno_: int) -> None:
+    class Lost(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno_, os.strerror(errno_))
+
+    monkeypatch.setattr(sys, "stderr", Lost())
+    log.say("this")
+
+
+def test_no_descriptor_is_left_to_tell_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else may get the one that was kept. It is taken back as soon as there is one."""
+    spare = Spare()
+    free = os.open
+
+    def none_free(*args: object) -> int:
+        raise OSError(errno.ENFILE, "none")
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind("")
+        listening.listen()
+        listening.setblocking(False)
+        for is_free in (False, False, True, True):
+            monkeypatch.setattr(os, "open", free if is_free else none_free)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(listening.getsockname())
+                spare.refuse(listening)
+                assert client.recv(1) == b""
+    spare.close()
 
 
 @pytest.mark.parametrize(

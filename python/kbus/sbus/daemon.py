@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import Optional
 
 from ..cli import failures, options
+from ..cli.streams import replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
 from .address import Address
@@ -37,6 +38,7 @@ class _Failure(Exception):
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbusd`` with these arguments, or those of the process, and return its exit status."""
+    replace_closed_streams()
     try:
         args = parser().parse_args(argv)
     except SystemExit as wanted:

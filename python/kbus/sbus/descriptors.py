@@ -7,6 +7,7 @@ import contextlib
 import os
 import resource
 import socket
+from typing import Optional
 
 
 def raise_descriptor_limit() -> None:
@@ -20,15 +21,22 @@ class Spare:
     """A descriptor that is given up for a moment, to tell somebody that there are no more."""
 
     def __init__(self) -> None:
-        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd: Optional[int] = None
+        self._open()
 
     def refuse(self, listening: socket.socket) -> None:
-        """Accept a connection and close it."""
-        os.close(self._fd)
+        """Accept a connection and close it, unless another process has taken the descriptor before."""
+        self.close()
         with contextlib.suppress(OSError):
             listening.accept()[0].close()
-        self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._open()
 
     def close(self) -> None:
-        """Give it up for good."""
-        os.close(self._fd)
+        """Give it up."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):
+            self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

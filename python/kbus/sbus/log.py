@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import syslog
 
@@ -17,8 +18,9 @@ def go_to_background() -> None:
 
 
 def say(text: str) -> None:
-    """Tell one line."""
+    """Tell one line. Nothing comes of it if that fails: the daemon serves on."""
     if _in_background:
         syslog.syslog(text)
     else:
-        print(f"kbus-sbusd: {text}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            print(f"kbus-sbusd: {text}", file=sys.stderr, flush=True)
