@@ -23,10 +23,12 @@ class EchoBus:
     def __init__(self, device: int = 0, receive_size: int = 256 * 1024) -> None:
         self.ksock = SimpleNamespace(which=device)
         self.lost = 0
+        self.received = 0
         self.bound: set[bytes] = set()
         self._receive_size = receive_size
         self._queue: deque[bytes] = deque()
         self._reader, self._writer = os.pipe()
+        self._is_readable = False
 
     @property
     def queued(self) -> int:
@@ -46,27 +48,30 @@ class EchoBus:
         self.bound.remove(name)
 
     def exchange(self, outgoing: bytes) -> tuple[int, int, bytes]:
-        was_readable = bool(self._queue)
         sent = 0
         while outgoing:
             message, outgoing = _first(outgoing)
             self.arrive(message, self.id)
             sent += 1
         received = b""
+        self.received = 0
         while self._queue and len(received) + len(self._queue[0]) <= self._receive_size:
             received += self._queue.popleft()
-        if bool(self._queue) != was_readable:
-            self._set_readable(not was_readable)
+            self.received += 1
+        if bool(self._queue) != self._is_readable:
+            self._set_readable(bool(self._queue))
         return sent, 0, received
 
     def arrive(self, message: bytes, sender: int) -> None:
-        """Queue a message, if there is room."""
+        """Queue a message, if there is room; before the others, if it is urgent."""
         if len(self._queue) >= self.queue_length:
             self.lost += 1
             return
-        self._queue.append(message[:_FROM_AT] + abi.U32.pack(sender) + message[_FROM_AT + 4 :])
+        add = self._queue.appendleft if _flags(message) & abi.BIT_URGENT else self._queue.append
+        add(message[:_FROM_AT] + abi.U32.pack(sender) + message[_FROM_AT + 4 :])
 
     def _set_readable(self, readable: bool) -> None:
+        self._is_readable = readable
         if readable:
             os.write(self._writer, b".")
         else:
@@ -76,6 +81,11 @@ class EchoBus:
 def use_no_kbus() -> None:
     """Have daemons of this process on a bus of their own."""
     vars(daemon).update(Bus=EchoBus)
+
+
+def _flags(message: bytes) -> int:
+    flags: int = abi.MESSAGE_HEADER.unpack_from(message)[7]
+    return flags
 
 
 def _first(messages: bytes) -> tuple[bytes, bytes]:

@@ -48,8 +48,8 @@ def announcement(name: bytes, data: bytes, user_bits: int) -> bytes:
 class Bus:
     """An open KBUS device with the longest queue that it allows.
 
-    ``queued`` is how many messages waited after the last call, ``lost`` how many this KSock has missed.
-    Raises OSError as Ksock does.
+    ``queued`` is how many messages waited after the last call, ``received`` how many it has brought, ``lost``
+    how many this KSock has missed. Raises OSError as Ksock does.
     """
 
     def __init__(self, device: int) -> None:
@@ -60,6 +60,7 @@ class Bus:
         self.id = self.ksock.ksock_id()
         self._fd = self.ksock.fileno()
         self.queued = 0
+        self.received = 0
         self.lost = 0
         self._argument = bytearray(abi.TRANSFER.size)
         self._outgoing = _Memory(MOST_BYTES)
@@ -101,10 +102,10 @@ class Bus:
         except InterruptedError:
             # Nothing has been done.
             return 0, 0, b""
-        self.lost, _, sent, error, _, count, received_len, self.queued, next_len = _OUT.unpack_from(
+        self.lost, _, sent, error, _, self.received, received_len, self.queued, next_len = _OUT.unpack_from(
             argument, _OUT_AT
         )
-        received = incoming.view[:received_len].tobytes() if count else b""
+        received = incoming.view[:received_len].tobytes() if received_len else b""
         if next_len > incoming.size:
             self._incoming = _Memory(next_len)
         return sent, error, received

@@ -111,7 +111,7 @@ class Server:
                 self._accept()
         bridge = self._bridge
         if has_news or bridge.traffic.frames:
-            bridge.traffic.exchange()
+            bridge.traffic.exchange(has_news)
         if bridge.subscriptions.leaving:
             bridge.subscriptions.forget()
         due = bridge.bindings.tidy_at
@@ -158,6 +158,8 @@ class Server:
             self._epoll.register(peer.fd, _IN)
 
     def _read(self, peer: Peer, events: int) -> None:
+        if self._bridge.traffic.is_stuck:
+            return
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
             self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)

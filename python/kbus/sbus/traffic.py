@@ -44,7 +44,8 @@ class Traffic:
 
     ``frames`` are the publications that wait to be sent to KBUS. ``special`` are the clients, by number, for
     which it matters that a message is their own. ``changed`` collects the clients whose queue, or whose right
-    to be read, is not as it was.
+    to be read, is not as it was. With ``is_stuck`` nothing more is to be taken from clients:
+    KBUS has no room.
     """
 
     def __init__(self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]]) -> None:
@@ -56,9 +57,12 @@ class Traffic:
         self._routes: dict[bytes, _Route] = {}
         self.frames: list[bytes] = []
         self._frame_bytes = 0
+        #: how many messages have room in the queue, while others fill it up to half
+        self._most = max(1, min(MOST_MESSAGES, bus.queue_length // 2))
         self._publishers: list[Peer] = []
         self.special: dict[int, Peer] = {}
         self.changed: set[Peer] = set()
+        self.is_stuck = False
 
     # From clients to KBUS.
 
@@ -71,7 +75,7 @@ class Traffic:
         self.frames.append(frame)
         self._publishers.append(peer)
         self._frame_bytes += len(frame)
-        if self._frame_bytes >= MOST_BYTES or len(self.frames) >= MOST_MESSAGES:
+        if self._frame_bytes >= MOST_BYTES or len(self.frames) >= self._most:
             self.exchange()
         return True
 
@@ -84,55 +88,65 @@ class Traffic:
             self._names.clear()
         self._names[key] = name
 
-    def exchange(self) -> None:
-        """Send what has been published, and deliver what has come, but not for ever."""
+    def exchange(self, is_readable: bool = True) -> None:
+        """Send what has been published, and deliver what has come, but not for ever.
+
+        ``is_readable`` says whether messages may have come since the last call. While others fill the queue,
+        what has been published waits for the next call.
+        """
         bus = self._bus
-        if bus.queued > bus.queue_length // 2:
-            self._make_room()
+        half = bus.queue_length // 2
+        rounds = _ROUNDS
+        if is_readable or bus.queued:
+            self._receive()
+            while bus.queued > half and rounds:
+                self._receive()
+                rounds -= 1
+            if bus.queued > half:
+                self.is_stuck = bool(self.frames)
+                return
+        if self.frames:
+            self._send()
+        while bus.queued and rounds:
+            self._receive()
+            rounds -= 1
+
+    def _receive(self) -> int:
+        """Deliver what one call brings, and return how many messages of it are not urgent."""
+        return self._deliver(self._bus.exchange(b"")[2])
+
+    def _send(self) -> None:
+        """Send what has been published, not more with a call than has room, and go on after one refused."""
         frames, publishers = self.frames, self._publishers
         self.frames, self._publishers, self._frame_bytes = [], [], 0
-        done, error, received = bus.exchange(b"".join(frames))
-        for peer in publishers[:done]:
-            peer.counts.published += 1
-        if received:
-            self._deliver(received)
-        if done < len(frames):
-            self._send_rest(frames, publishers, done, error)
-        for _ in range(_ROUNDS):
-            if not bus.queued:
-                return
-            self._deliver(bus.exchange(b"")[2])
-
-    def _make_room(self) -> None:
-        """Deliver until what is sent now finds room in the queue, unless others keep filling it."""
-        for _ in range(self._bus.queue_length):
-            self._deliver(self._bus.exchange(b"")[2])
-            if self._bus.queued <= self._bus.queue_length // 2:
-                return
-
-    def _send_rest(self, frames: list[bytes], publishers: list[Peer], done: int, error: int) -> None:
-        """Go on after a message that was refused, or a signal."""
-        while True:
-            if error:
-                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
-                done += 1
-            if done == len(frames):
-                return
-            sent, error, received = self._bus.exchange(b"".join(frames[done:]))
+        self.is_stuck = False
+        done = 0
+        while done < len(frames):
+            sent, error, received = self._bus.exchange(b"".join(frames[done : done + self._most]))
             for peer in publishers[done : done + sent]:
                 peer.counts.published += 1
             done += sent
             if received:
                 self._deliver(received)
-            if not error and done == len(frames):
-                return
+            if error:
+                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
+                done += 1
 
     def drain(self) -> None:
         """Send what has been published, and deliver all that has come until now."""
-        self.exchange()
-        left = self._bus.queued
-        while left > 0 and self._bus.queued:
-            left -= self._deliver(self._bus.exchange(b"")[2])
+        self._receive()
+        self._receive_queued()
+        if self.frames:
+            self._send()
+            self._receive_queued()
+
+    def _receive_queued(self) -> None:
+        """Deliver what is queued; of what is urgent, comes meanwhile and so comes first, as much again."""
+        bus = self._bus
+        left, most = bus.queued, 2 * bus.queued
+        while left > 0 and most > 0 and bus.queued:
+            left -= self._receive()
+            most -= bus.received
 
     @property
     def is_idle(self) -> bool:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Messages between clients and a KBUS on which others send, too."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from kbus import abi
+from kbus.sbus.bridge import Bridge
+from kbus.sbus.bus import announcement
+from kbus.sbus.limits import Limits
+from kbus.sbus.packets import SLASH
+from kbus.sbus.peer import Peer
+from tests.sbus.echo import EchoBus
+
+OTHER = 2
+"""The id of another KSock."""
+
+
+class BusyBus(EchoBus):
+    """A bus on which others send so many messages before each call, which brings a few."""
+
+    def __init__(self, queue_length: int = 1000) -> None:
+        super().__init__(receive_size=1000)
+        self.queue_length = queue_length
+        self.flood = 0
+        self.message = announcement(b"$.other", b"", 0)
+        self.calls = 0
+
+    def exchange(self, outgoing: bytes) -> tuple[int, int, bytes]:
+        self.calls += 1
+        assert self.calls < 1000, "the clients have no turn"
+        for _ in range(self.flood):
+            self.arrive(self.message, OTHER)
+        return super().exchange(outgoing)
+
+
+@pytest.fixture
+def bus() -> Iterator[BusyBus]:
+    bus = BusyBus()
+    yield bus
+    bus.close()
+
+
+@pytest.fixture
+def bridge(bus: BusyBus) -> Bridge:
+    return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def peer(bridge: Bridge) -> Iterator[Peer]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        peer = bridge.connect(ours)
+        yield peer
+        bridge.disconnect(peer)
+
+
+def test_a_flood_of_others_ends_a_turn(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:
+    """What clients have published waits meanwhile, and goes when there is room."""
+    bus.flood = 100
+    for _ in range(10):
+        bridge.traffic.exchange()
+    bridge.take(peer, [b"MSG a\0"] * 20)
+    for _ in range(10):
+        bridge.traffic.exchange()
+    assert peer.counts.published == 0
+    bus.flood = 0
+    while bus.queued:
+        bridge.traffic.exchange()
+    assert peer.counts.published == 20
+
+
+def test_no_more_is_taken_of_clients_while_what_they_have_sent_waits(
+    bus: BusyBus, bridge: Bridge, peer: Peer
+) -> None:
+    bus.flood = 100
+    for _ in range(10):
+        bridge.traffic.exchange()
+    assert not bridge.traffic.is_stuck
+    bridge.take(peer, [b"MSG a\0"] * 200)
+    assert bridge.traffic.is_stuck
+    bus.flood = 0
+    while bus.queued:
+        bridge.traffic.exchange()
+    assert not bridge.traffic.is_stuck
+    assert peer.counts.published == 200
+
+
+@pytest.mark.parametrize("flags", [0, abi.BIT_URGENT])
+def test_a_flood_of_others_does_not_keep_a_client_from_subscribing(
+    bus: BusyBus, bridge: Bridge, peer: Peer, flags: int
+) -> None:
+    """All that had come before is to be delivered before, which does not mean all that comes meanwhile."""
+    bus.message = bus.message[:28] + abi.U32.pack(flags) + bus.message[32:]
+    bus.flood = 100
+    bridge.traffic.exchange()
+    bridge.take(peer, [b"MSG a\0", b"SUB a"])
+    assert peer.counts.published == 1
+    assert peer.patterns
+
+
+def test_rule_what_clients_publish_has_room(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:
+    """Also when others have sent since KBUS was asked last, and when little is allowed."""
+    bus.queue_length = 50
+    bridge = Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+    for _ in range(40):
+        bus.arrive(bus.message, OTHER)
+    bridge.take(peer, [b"MSG a\0"] * 300)
+    bridge.traffic.drain()
+    assert peer.counts.published == 300
+    assert bus.lost == 0
