@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from kbus.sbus.bridge import STATS
 from tests.kernel.helpers import PATIENCE
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
@@ -108,3 +110,40 @@ def test_rule_a_client_that_does_not_stop_sending_does_not_keep_it_from_ending(t
     running.signal(signal.SIGTERM)
     assert running.wait() == 0
     os.waitpid(pid, 0)
+
+
+def test_rule_who_only_looks_is_not_the_last_client(tmp_path: Path) -> None:
+    """A second daemon that finds the path taken, and who asks for statistics."""
+    running = Daemon(tmp_path, "-c", prepare=use_no_kbus)
+    with pytest.raises(AssertionError, match="somebody listens there"):
+        Daemon(tmp_path, "-a", running.path, name="second", prepare=use_no_kbus)
+    assert running.stats()[0]["clients"] == 1
+    with running.client():
+        assert running.stats()[0]["clients"] == 2
+    assert running.wait() == 0
+
+
+def test_rule_the_last_client_has_left_while_somebody_looks(tmp_path: Path) -> None:
+    running = Daemon(tmp_path, "-c", prepare=use_no_kbus)
+    with running.client() as looking:
+        looking.control(STATS)
+        looking.expect_control(STATS, PATIENCE)
+        with running.client() as client:
+            settle(client)
+        assert running.wait() == 0
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_STREAM, socket.SOCK_DGRAM])
+def test_rule_a_live_socket_is_not_replaced(tmp_path: Path, kind: int) -> None:
+    """Of whatever type, and nobody has come to it who asked. A dead one is replaced."""
+    path = str(tmp_path / "sbus.socket")
+    with socket.socket(socket.AF_UNIX, kind) as live:
+        live.bind(path)
+        live.setblocking(False)
+        if kind != socket.SOCK_DGRAM:
+            live.listen()
+        with pytest.raises(AssertionError, match="somebody listens there"):
+            Daemon(tmp_path, "-r", prepare=use_no_kbus)
+        with pytest.raises(BlockingIOError):
+            live.recv(1) if kind == socket.SOCK_DGRAM else live.accept()
+    Daemon(tmp_path, prepare=use_no_kbus).stop()

@@ -188,6 +188,7 @@ class Bridge:
         if key == secret.WHOAMI:
             self._tell_who(peer)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
+            peer.looked += 1
             told = stats.pieces(self.stats())
             self.traffic.send([peer], [packets.build(CMSG, STATS, piece) for piece in told], None)
         elif peer.settings.apply(key):

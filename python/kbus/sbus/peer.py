@@ -54,6 +54,8 @@ class Peer:
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read
         self.is_busy = False
+        #: how often it has asked for statistics
+        self.looked = 0
         self.is_at_end = False
         self.is_gone = False
         self.is_closed = False
@@ -66,6 +68,11 @@ class Peer:
     def __repr__(self) -> str:
         own = self.identity.credentials
         return f"client {self.number} (process {own.pid}, user {own.uid})"
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether it has asked for statistics, and for nothing else."""
+        return 0 < self.looked == self.counts.received
 
     def drop(self, cause: str, detail: object = "") -> None:
         """Count a packet that is dropped, and tell of it, at most once a second."""

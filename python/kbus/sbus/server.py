@@ -29,7 +29,8 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Server:
-    """Serves until SIGTERM or SIGINT comes or, with ``until_last``, until the last client has left.
+    """Serves until SIGTERM or SIGINT comes or, with ``until_last``, until the last client has left, those not
+    counted that only look at statistics.
 
     ``users`` may connect, everybody if it is None. ``grace`` is how many seconds clients have in the end to
     take what is queued for them.
@@ -56,6 +57,7 @@ class Server:
         self._peers: dict[int, Peer] = {}
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
+        self._had_clients = False
         self._is_ending = False
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll.register(listening.socket.fileno(), _IN)
@@ -209,7 +211,8 @@ class Server:
         self._look_for(peer, None)
         del self._peers[peer.fd]
         self._bridge.disconnect(peer)
-        if self._until_last and not self._peers:
+        self._had_clients |= not peer.only_looks
+        if self._until_last and self._had_clients and all(each.only_looks for each in self._peers.values()):
             self._is_ending = True
 
     # The end.
