@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -101,6 +103,28 @@ def test_a_flood_of_others_does_not_keep_a_client_from_subscribing(
     bridge.take(peer, [b"MSG a\0", b"SUB a"])
     assert peer.counts.published == 1
     assert peer.patterns
+
+
+@pytest.mark.parametrize("root", ["$", "$.Home", "$.KBUS"])
+def test_rule_nothing_is_published_below_kbus(bus: BusyBus, peer: Peer, root: str) -> None:
+    """Of the root, whatever that is."""
+    bridge = Bridge(bus, SLASH, root, Limits())  # type: ignore[arg-type]
+    bridge.take(peer, [b"MSG KBUS/x\0", b"MSG KBUSx\0"])
+    bridge.traffic.drain()
+    dropped = 2 if root == "$.KBUS" else 1
+    assert (peer.counts.published, peer.counts.dropped) == (2 - dropped, {"names-of-kbus": dropped})
+
+
+def test_rule_keys_that_are_too_long_are_told_of_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bridge: Bridge, peer: Peer
+) -> None:
+    seconds = itertools.count(step=2)
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    for _ in range(5):
+        bridge.take(peer, [b"MSG a", b"MSG " + b"a" * 999 + b"\0"])
+    assert peer.counts.dropped == {"malformed": 5, "name-too-long": 5}
+    said = capsys.readouterr().err
+    assert (said.count("malformed"), said.count("name-too-long")) == (5, 1)
 
 
 def test_rule_what_clients_publish_has_room(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:

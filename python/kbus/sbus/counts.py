@@ -23,6 +23,8 @@ SOCKET_FULL = "socket-full"
 QUEUE_FULL = "queue-full"
 SOCKET_TOO_SMALL = "socket-too-small"
 LEFT = "client-left"
+#: What is told of once for each client; the others once a second.
+TOLD_ONCE = frozenset({NAME_TOO_LONG})
 
 
 @dataclass

@@ -75,10 +75,13 @@ class Peer:
         return 0 < self.looked == self.counts.received
 
     def drop(self, cause: str, detail: object = "") -> None:
-        """Count a packet that is dropped, and tell of it, at most once a second."""
+        """Count a packet that is dropped, and tell of it, at most once a second or once for this client."""
         self.counts.dropped[cause] += 1
         now = time.monotonic()
-        if now < self._logged_at + 1:
+        if cause in counts.TOLD_ONCE:
+            if self.counts.dropped[cause] > 1:
+                return
+        elif now < self._logged_at + 1:
             self._unlogged += 1
             return
         more = f", and {self._unlogged} more since the last such line" if self._unlogged else ""

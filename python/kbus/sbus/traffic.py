@@ -36,7 +36,6 @@ _EXTENDED, _URGENT = abi.BIT_EXTENDED, abi.BIT_URGENT
 _PAD_SHIFT = abi.DATA_PAD_SHIFT
 #: What the number of the client that published a message is, in the user bits of its flags.
 NUMBER_SHIFT, MOST_NUMBER = 16, 0x3FFF
-_KBUS_OWN = b"$.KBUS."
 
 
 class Traffic:
@@ -52,6 +51,8 @@ class Traffic:
         self._bus = bus
         self._keymap = keymap
         self._subscribers = subscribers
+        #: names for KBUS alone to send, and where they would be below another root
+        self._reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
         self._sender = Sender()
         self._names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}
@@ -82,8 +83,8 @@ class Traffic:
     def introduce(self, key: bytes) -> None:
         """Have a key known. Raises NameTooLong, and PermissionError for a name of KBUS's own."""
         name = self._keymap.name(key)
-        if name.startswith(_KBUS_OWN):
-            raise PermissionError(f"{name.decode()} is below $.KBUS")
+        if name.startswith(self._reserved):
+            raise PermissionError(f"{name.decode()} is KBUS's own")
         if len(self._names) >= _MOST_CACHED:
             self._names.clear()
         self._names[key] = name
