@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import select
 import socket
@@ -62,9 +62,14 @@ def _groups(connected: socket.socket) -> frozenset[int]:
 
 def _process(connected: socket.socket, pid: int) -> Optional[int]:
     """A descriptor of the process; None if it has ended, or cannot be seen from here."""
-    with contextlib.suppress(OSError):
+    try:
         return connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-    # Before Linux 6.5. That another process has got the id since connect() is next to impossible.
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        if error.errno != errno.ENOPROTOOPT:
+            return None
+    # Before Linux 6.5. Another process may have got the id since connect().
     try:
         return os.pidfd_open(pid)
     except (ProcessLookupError, ValueError):
