@@ -42,7 +42,7 @@ def test_descriptors_exhausted(daemon: StartDaemon) -> None:
     resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (40, 40))
     with bystander.client, ExitStack() as stack:
         many = [stack.enter_context(running.socket()) for _ in range(60)]
-        bystander.is_not_delayed()
+        bystander.is_served()
         wait_until(lambda: any(map(_is_at_end, many)), "some are closed")
         for each in many:
             each.close()
