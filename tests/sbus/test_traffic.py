@@ -14,7 +14,7 @@ from kbus import abi
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.bus import announcement
 from kbus.sbus.limits import Limits
-from kbus.sbus.packets import SLASH
+from kbus.sbus.packets import DOT, SLASH
 from kbus.sbus.peer import Peer
 from tests.sbus.echo import EchoBus
 
@@ -113,6 +113,17 @@ def test_rule_nothing_is_published_below_kbus(bus: BusyBus, peer: Peer, root: st
     bridge.traffic.drain()
     dropped = 2 if root == "$.KBUS" else 1
     assert (peer.counts.published, peer.counts.dropped) == (2 - dropped, {"names-of-kbus": dropped})
+
+
+def test_dot_has_no_secret_patterns(bus: BusyBus, peer: Peer) -> None:
+    """What begins like one is a pattern as any other."""
+    bridge = Bridge(bus, DOT, "$", Limits())  # type: ignore[arg-type]
+    bridge.take(peer, [b"SUB !/cred/1/2/3/x", b"MSG !/cred/1/2/3/x\0"])
+    bridge.traffic.drain()
+    assert peer.counts.delivered == 1
+    bridge.take(peer, [b"UNSUB !/cred/1/2/3/x", b"MSG !/cred/1/2/3/x\0"])
+    bridge.traffic.drain()
+    assert peer.counts.delivered == 1
 
 
 def test_rule_keys_that_are_too_long_are_told_of_once(

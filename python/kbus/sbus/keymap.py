@@ -40,6 +40,8 @@ class NameTooLong(ValueError):
 class KeyMap:
     """The mapping for one protocol and one root, which is ``$`` or a name such as ``$.Sbus``.
 
+    ``has_secrets`` says whether keys that begin with ``!/cred/`` are secret, and ``!`` is reserved.
+
     Raises ValueError if the root is neither. Immutable.
     """
 
@@ -48,7 +50,7 @@ class KeyMap:
             raise ValueError(f'the root {root!r} is neither "$" nor a message name')
         self.separator = protocol.separator
         self.prefix = root.encode() + b"."
-        self._reserves = protocol.has_control
+        self.has_secrets = protocol.has_control
         codes = "|".join(f"{byte:02X}" for byte in range(1, 256) if self._is_escaped(byte))
         self._unsafe = re.compile(rf"Z(?=(?:5A)*(?:{codes}))|[^A-Za-z0-9]".encode())
         self._escape = re.compile(rf"Z(?:({codes})|5A(?=(?:5A)*(?:{codes})))".encode())
@@ -104,14 +106,14 @@ class KeyMap:
             return segment
         if not segment:
             return _EMPTY
-        if self._reserves and _WHOLE_RESERVED.fullmatch(segment):
+        if self.has_secrets and _WHOLE_RESERVED.fullmatch(segment):
             return segment
         if _WHOLE_EMPTY.fullmatch(segment):
             return b"Z5A" + segment[1:]
         return self._unsafe.sub(_escaped, segment)
 
     def _segment(self, word: bytes) -> bytes:
-        if b"Z" not in word or (self._reserves and _WHOLE_RESERVED.fullmatch(word)):
+        if b"Z" not in word or (self.has_secrets and _WHOLE_RESERVED.fullmatch(word)):
             return word
         if word == _EMPTY:
             return b""

@@ -52,7 +52,7 @@ class Subscriptions:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
         if peer.globs + globs > self._limits.globs:
             raise OverLimit(f"over {self._limits.globs} times * beside other bytes")
-        if pattern.startswith(secret.PREFIX):
+        if self._is_secret(pattern):
             self._secret.add(pattern, peer)
         elif (name := self._keymap.binding(pattern)) is not None:
             self._bindings.want(name)
@@ -108,7 +108,7 @@ class Subscriptions:
 
     def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:
         """Undo what ``add`` has done; the name that it has wanted, if any."""
-        if pattern.startswith(secret.PREFIX):
+        if self._is_secret(pattern):
             self._secret.remove(pattern, peer)
             return None
         name = self._keymap.binding(pattern)
@@ -116,6 +116,9 @@ class Subscriptions:
             self._public.remove(pattern, peer)
             self._bindings.unwant(name)
         return name
+
+    def _is_secret(self, pattern: bytes) -> bool:
+        return self._keymap.has_secrets and pattern.startswith(secret.PREFIX)
 
     def _note(self, pattern: bytes, name: bytes) -> None:
         self._changed(name if patterns.is_exact(pattern, self._keymap.separator) else None)
