@@ -7,6 +7,7 @@ name and passes the rest on, and making an object for each message took most of 
 
 from __future__ import annotations
 
+import errno
 import struct
 from array import array
 from collections.abc import Callable
@@ -108,7 +109,8 @@ class Bus:
         received = incoming.view[:received_len].tobytes() if received_len else b""
         if next_len > incoming.size:
             self._incoming = _Memory(next_len)
-        return sent, error, received
+        # If a signal came before all of them were sent, that has refused none.
+        return sent, 0 if error == errno.EINTR else error, received
 
 
 class _Memory:
