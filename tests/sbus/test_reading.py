@@ -38,3 +38,20 @@ def test_a_client_leaves_with_mail_unread_while_its_last_packets_are_read() -> N
     assert peer.is_doomed is None
     assert peer.counts == Counts(delivered=1)
     peer.close()
+
+
+def test_of_large_packets_few_are_read_at_once() -> None:
+    """Others wait while they are copied, and meanwhile their sender can send as many again."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer = Peer(ours, 1, Limits(), Total())
+    reader = Reader(100_000)
+    peer.is_busy = True
+    counts = []
+    with theirs:
+        for _ in range(2):
+            for _ in range(3):
+                theirs.send(bytes(40_000))
+            counts.append(len(reader.read(peer)))
+        counts.append(len(reader.read(peer)))
+    assert counts == [3, 1, 2]
+    peer.close()

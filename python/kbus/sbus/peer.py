@@ -54,6 +54,8 @@ class Peer:
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read
         self.is_busy = False
+        #: whether it had many bytes then
+        self.is_bulky = False
         #: how often it has asked for statistics
         self.looked = 0
         self.is_at_end = False

@@ -13,6 +13,8 @@ from .peer import Peer
 _DONTWAIT = socket.MSG_DONTWAIT
 #: How often a client that mostly sends one packet at a time is asked whether there are more.
 _PROBE = 8
+#: Bytes after which a client is asked for one packet: to copy many large ones would keep others waiting.
+_BULK = 64 * 1024
 _CREDENTIALS_SPACE = socket.CMSG_SPACE(12)
 
 
@@ -33,7 +35,7 @@ class Reader:
         """
         self._turn += 1
         try:
-            if peer.is_busy or not self._turn % _PROBE:
+            if not peer.is_bulky and (peer.is_busy or not self._turn % _PROBE):
                 received = self._receiver.receive(peer.fd)
                 peer.is_busy = len(received) > 1
             else:
@@ -47,6 +49,7 @@ class Reader:
         except OSError as error:
             peer.doom(f"it cannot be read: {error.strerror}")
             return []
+        peer.is_bulky = sum(map(len, received)) > _BULK
         return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
