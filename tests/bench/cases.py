@@ -60,6 +60,8 @@ OTHERS = {"nobody": "round-trip", "8 compute": "busy --others 8", "8 flood the b
 SCHEDULERS = {"one": "", "one, SCHED_FIFO": "--first", "two": "--others-cpu 1"}
 """On how many processors, how the two who are measured are scheduled, and how c/main.c is told."""
 PYTHON = "one to one, 64 B, Python"
+NOT_IN_C = ("python", "recording")
+"""Programs that are not cases of c/main.c."""
 IN_PYTHON = {
     "kbus": "Ksock: send_msg, iteration",
     "kbus-many": "Ksock: send_msg, receive_many",

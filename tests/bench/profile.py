@@ -33,6 +33,9 @@ CASES = {
 SHORT, LONG = 100, 400
 """Rounds; for round trips, so many times 500 microseconds of the clock that counts. See also icount.CASES."""
 
+OWN = "[kbus]"
+"""How the module's symbols end."""
+
 RUNS = 2
 """How often each is run. To start the machine now and then takes a million instructions more."""
 
@@ -129,17 +132,20 @@ def main() -> int:
     options = parser.parse_args()
     kernel = icount.image(kernels.find(options.kernel))
     symbols = Symbols(icount.run(kernel, ["solo transfer --rounds 1"], options.module, LIMIT, symbols=True))
-    profiles = {}
+    profiles, functions = {}, {}
     for title in options.case or CASES:
         by_symbol = profile(kernel, options.module, symbols, CASES[title])
         profiles[title] = grouped(by_symbol)
+        functions[title] = {
+            name.removesuffix(OWN): round(count, 1) for name, count in by_symbol.items() if name.endswith(OWN)
+        }
         print(f"{sum(by_symbol.values()):9,.0f}  {title}", flush=True)
         for name, count in profiles[title].items():
             print(f"{count:18,.0f}  {name}")
         for name in list(by_symbol)[: options.symbols]:
             print(f"{by_symbol[name]:27,.0f}  {name} ({group(name)})")
     if options.json:
-        options.json.write_text(json.dumps({"profiles": profiles}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"profiles": profiles, "functions": functions}, indent=1) + "\n")
     return 0
 
 

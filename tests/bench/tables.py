@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from .cases import (
@@ -36,6 +37,7 @@ from .cases import (
 )
 from .goals import BRIDGE_GOALS, GOALS, Goal, Results, Which, case_figure, median, ratio
 
+MOST_FUNCTIONS = 15
 Row = Sequence[str]
 NOTHING = "\\-"
 HEAD = ".. SPDX-License-Identifier: MIT\n.. Made by `make bench`.\n\n"
@@ -198,20 +200,21 @@ def recording(results: Results) -> str:
     return table(("64 B, from Python", ""), rows, (75, 25))
 
 
-def scale(figures: Mapping[str, float]) -> str:
-    """What one of many KSocks and bindings costs."""
+def scale(few: Mapping[str, float], many: Mapping[str, float]) -> str:
+    """What one of few, and one of many KSocks and bindings costs."""
     rows = [
-        (title, f"{figures[name] / 1000:.1f}", memory)
+        (title, *(f"{figures[name] / 1000:.1f}" for figures in (few, many)), memory)
         for title, name, memory in (
-            ("open a KSock", "open", f"{figures['open_memory']:,.0f} bytes"),
-            ("bind", "bind", f"{figures['bind_memory']:,.0f} bytes"),
+            ("open a KSock", "open", f"{many['open_memory']:,.0f} bytes"),
+            ("bind", "bind", f"{many['bind_memory']:,.0f} bytes"),
             ("send to one listener, and read", "deliver", ""),
             ("deliver to each of all KSocks, and read", "deliver_to_all", ""),
             ("unbind", "unbind", ""),
             ("close a KSock, which unbinds it", "close", ""),
         )
     ]
-    return table(("", "microseconds", "memory"), rows, (60, 20, 20))
+    header = ("microseconds", *(f"{each['ksocks']:,.0f} KSocks" for each in (few, many)), "memory")
+    return table(header, rows, (46, 18, 18, 18))
 
 
 def profiles(by_case: Mapping[str, Mapping[str, float]]) -> str:
@@ -220,6 +223,19 @@ def profiles(by_case: Mapping[str, Mapping[str, float]]) -> str:
     rows = [(title, *(f"{groups[title]:,.0f}" for groups in by_case.values())) for title in titles]
     rows.append(("all", *(f"{sum(groups.values()):,.0f}" for groups in by_case.values())))
     return table(("instructions", *by_case), rows, (22, *(13 for _ in by_case)))
+
+
+def functions(by_case: Mapping[str, Mapping[str, float]]) -> str:
+    """The module's functions that most instructions are of, for the cases that it has a part in."""
+    cases = {title: counts for title, counts in by_case.items() if counts}
+    most = Counter[str]()
+    for counts in cases.values():
+        most |= Counter(counts)
+    rows = [
+        (f"``{name}``", *(f"{counts.get(name, 0):,.0f}" for counts in cases.values()))
+        for name, _ in most.most_common(MOST_FUNCTIONS)
+    ]
+    return table(("instructions", *cases), rows, (40, *(20 for _ in cases)))
 
 
 def instructions(counts: Mapping[str, int]) -> str:

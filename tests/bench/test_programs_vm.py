@@ -13,13 +13,12 @@ import pytest
 
 from kbus import Ksock
 from tests.bench import daemons
-from tests.bench.cases import BROKERS, IN_PYTHON, MACHINES, ONE_CPU, Case, bridge_among
+from tests.bench.cases import BROKERS, IN_PYTHON, MACHINES, NOT_IN_C, ONE_CPU, Case, bridge_among
 from tests.kernel.conftest import nothing_left
 
 __all__ = ["nothing_left"]
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
-NOT_IN_C = ("python", "recording")
 # So many subscriptions take a minute, and are one more case of a thousand.
 TOO_LONG = bridge_among(100_000)
 CASES = [

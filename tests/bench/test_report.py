@@ -43,6 +43,8 @@ def test_goals_are_those_that_were_set() -> None:
         (3, False),
         (1.3, False),
         (1.1, True),
+        # From Python, as messages are received: one by one, and as many as there are
+        (0.8, False),
         (0.8, False),
         (3, True),
         (0.7, False),
