@@ -172,6 +172,12 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer
 	return min_t(size_t, copies, by_bytes);
 }
 
+static void kbus_queue_add_aside(struct kbus_queue *q, int slots)
+{
+	lockdep_assert_held(&q->lock);
+	q->set_aside += slots;
+}
+
 /* Set a slot aside for an answer, if there is one. */
 bool kbus_queue_set_slot_aside(struct kbus_queue *q)
 {
@@ -180,7 +186,7 @@ bool kbus_queue_set_slot_aside(struct kbus_queue *q)
 	spin_lock(&q->lock);
 	has_one = q->count + q->set_aside < q->limit;
 	if (has_one)
-		q->set_aside++;
+		kbus_queue_add_aside(q, 1);
 	spin_unlock(&q->lock);
 	return has_one;
 }
@@ -188,7 +194,7 @@ bool kbus_queue_set_slot_aside(struct kbus_queue *q)
 void kbus_queue_release_slot(struct kbus_queue *q)
 {
 	spin_lock(&q->lock);
-	q->set_aside--;
+	kbus_queue_add_aside(q, -1);
 	spin_unlock(&q->lock);
 }
 
@@ -226,7 +232,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	else
 		list_splice_tail_init(items, &q->items);
 	if (is_answer)
-		q->set_aside--;
+		kbus_queue_add_aside(q, -1);
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
@@ -257,15 +263,21 @@ void kbus_queue_wake_readers(struct kbus_dev *dev)
 	}
 }
 
+static void kbus_queue_add_lost(struct kbus_queue *q, u32 copies)
+{
+	lockdep_assert_held(&q->lock);
+	q->lost += copies;
+	if (q->report_lost && check_add_overflow(q->lost_unreported, copies,
+						 &q->lost_unreported))
+		q->lost_unreported = U32_MAX;
+}
+
 void kbus_queue_miss(struct kbus_queue *q, u32 copies)
 {
 	if (!copies)
 		return;
 	spin_lock(&q->lock);
-	q->lost += copies;
-	if (q->report_lost && check_add_overflow(q->lost_unreported, copies,
-						 &q->lost_unreported))
-		q->lost_unreported = U32_MAX;
+	kbus_queue_add_lost(q, copies);
 	spin_unlock(&q->lock);
 }
 
