@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from kbus.sbus.bridge import Bridge
+from kbus.sbus.limits import Limits
+from kbus.sbus.packets import SLASH
+from kbus.sbus.peer import Peer
 from tests.kernel.conftest import OpenKsock, child, ksock, open_to_all
 from tests.kernel.helpers import bindings, stats_lines
 from tests.sbus import running
-from tests.sbus.echo import use_no_kbus
+from tests.sbus.echo import EchoBus, use_no_kbus
 from tests.sbus.running import Daemon
 
 __all__ = ["OpenKsock", "child", "ksock", "open_to_all"]
@@ -24,6 +29,29 @@ class StartDaemon(Protocol):
     """Starts a daemon with these options; it must end well after the test."""
 
     def __call__(self, *options: str, name: str = "sbus") -> Daemon: ...
+
+
+@pytest.fixture
+def bus() -> Iterator[EchoBus]:
+    """A bus without KBUS, for `bridge`; a module may have another one."""
+    with closing(EchoBus()) as bus:
+        yield bus
+
+
+@pytest.fixture
+def bridge(bus: EchoBus) -> Bridge:
+    """A bridge that nobody reads or writes but the test."""
+    return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def peer(bridge: Bridge) -> Iterator[Peer]:
+    """A client that does not read."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        peer = bridge.connect(ours)
+        yield peer
+        bridge.disconnect(peer)
 
 
 @pytest.fixture

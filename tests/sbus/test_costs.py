@@ -4,20 +4,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from kbus.sbus.bridge import Bridge
-from kbus.sbus.limits import Limits
-from kbus.sbus.packets import SLASH
 from kbus.sbus.peer import Peer
 from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import StartDaemon
-from tests.sbus.echo import EchoBus
 
 LONG = 200_000
 """Bytes that fit into a socket's buffer of the usual size."""
@@ -30,22 +24,6 @@ HOSTILE = {
     "a secret pattern": [b"SUB !/cred////" + b"/" * LONG, b"UNSUB !/cred////" + b"/" * LONG],
     "another order": [b"CMSG order/random", b"MSG a\0", b"CMSG order/queue", b"MSG a\0"],
 }
-
-
-@pytest.fixture
-def bridge() -> Iterator[Bridge]:
-    with closing(EchoBus()) as bus:
-        yield Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def peer(bridge: Bridge) -> Iterator[Peer]:
-    """A client that does not read."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        peer = bridge.connect(ours)
-        yield peer
-        bridge.disconnect(peer)
 
 
 def seconds(bridge: Bridge, peer: Peer, packets: list[bytes]) -> float:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import time
 from collections.abc import Iterator
 
@@ -45,20 +44,6 @@ def bus() -> Iterator[BusyBus]:
     bus = BusyBus()
     yield bus
     bus.close()
-
-
-@pytest.fixture
-def bridge(bus: BusyBus) -> Bridge:
-    return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def peer(bridge: Bridge) -> Iterator[Peer]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        peer = bridge.connect(ours)
-        yield peer
-        bridge.disconnect(peer)
 
 
 def test_a_flood_of_others_ends_a_turn(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:
