@@ -35,7 +35,7 @@ def main() -> int:
         return _complain(f"there is no {options.module}: has it been built?")
     _make_mount_points(kernel.root)
     has_kvm = kvm.works(kernel, _cache())
-    machine = virtme.Machine(kernel, has_kvm, options.cpus, options.memory, options.processor)
+    machine = virtme.Machine(kernel, has_kvm, options.cpus, options.memory, tuple(options.option))
     how = "KVM" if machine.kvm else "emulation"
     print(f"vm: booting {kernel.release} under {how}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=900, help="seconds for a command, the boot included")
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--memory", default="2G")
-    parser.add_argument("--processor", default="", help="what to emulate, as QEMU's -cpu has it")
+    parser.add_argument(
+        "--option", action="append", default=[], help="one more for the kernel's command line"
+    )
     parser.add_argument("--results", type=Path, help="directory that is $RESULTS in the guest")
     parser.add_argument("--show-boot", action="store_true", help="copy the serial console to stderr")
     return parser

@@ -23,13 +23,22 @@ class Arch:
     """
     packages: tuple[str, ...] = ()
     """What cross-building and emulation need."""
+    emulated: str = ""
+    """What is emulated, as QEMU's -cpu has it; virtme's choice if empty."""
     virtio: str = "pci"
     """What virtio devices are attached to: the end of QEMU's names for them."""
     qemu: tuple[str, ...] = ()
     """More options for QEMU."""
 
 
-AMD64 = Arch("amd64", "amd64", "x86_64", {"CC64": "gcc", "CC32": "i686-linux-gnu-gcc"})
+AMD64 = Arch(
+    "amd64",
+    "amd64",
+    "x86_64",
+    {"CC64": "gcc", "CC32": "i686-linux-gnu-gcc"},
+    # With erms the kernel copies byte by byte, which is fast on real processors, and slow on emulated ones.
+    emulated="max,-erms",
+)
 
 FOREIGN = {
     "arm64": Arch(

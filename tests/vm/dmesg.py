@@ -36,7 +36,6 @@ WRONG = re.compile(
             r"\bODEBUG: ",
             r"\brefcount_t: ",
             r"\blist_(add|del) corruption\b",
-            r"\bnew suspected memory leaks\b",
             r"\bpage allocation failure\b",
             r"\bOut of memory\b",
             r"\bObjects remaining\b",

@@ -32,7 +32,6 @@ WRONG = [
     "ODEBUG: free active (active state 0) object type: work_struct",
     "refcount_t: underflow; use-after-free.",
     "list_del corruption. prev->next should be ffff888003a3f000, but was 0000000000000000",
-    "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
     "python3: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL|__GFP_COMP)",
     "Out of memory: Killed process 212 (python3) total-vm:2100000kB",
     "BUG kbus_message (Tainted: G  OE  ): Objects remaining in kbus_message on __kmem_cache_shutdown()",

@@ -38,8 +38,8 @@ class Machine:
     """Whether QEMU uses KVM; otherwise it emulates the processor."""
     cpus: int = 2
     memory: str = "2G"
-    processor: str = ""
-    """What is emulated, as QEMU's -cpu has it; virtme's choice if empty, and under KVM."""
+    options: tuple[str, ...] = ()
+    """More for the kernel's command line."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _common(machine: Machine, shared: Shared) -> list[str]:
     if not machine.kvm:
         arguments.append("--disable-kvm")
     path = f"PATH={_guest_bin()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    for option in (path, *_KERNEL_OPTIONS):
+    for option in (path, *_KERNEL_OPTIONS, *machine.options):
         arguments += ["--kopt", option]
     return arguments
 
@@ -107,8 +107,8 @@ def _qemu_options(machine: Machine, shared: Shared) -> list[str]:
     """The end of the command line: a panic ends QEMU, and there is what guest.sh mounts."""
     arch = machine.kernel.arch
     arguments = ["--qemu-opts", "-no-reboot", *arch.qemu]
-    if machine.processor and not machine.kvm:
-        arguments += ["-cpu", machine.processor]
+    if arch.emulated and not machine.kvm:
+        arguments += ["-cpu", arch.emulated]
     for tag, path in [("hostroot", machine.kernel.root), ("python", sys.prefix), ("repo", shared.repo)]:
         arguments += ["-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap"]
         arguments += ["-device", f"virtio-9p-{arch.virtio},fsdev={tag},mount_tag={tag}"]
