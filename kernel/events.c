@@ -154,7 +154,7 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 	err = kbus_bind_locked(b, event, &pool);
 	kbus_event_unlock(dev);
 	if (!err && is_replier)
-		kbus_wait_wake_requests(dev);
+		kbus_wait_wake_requests(dev, name, len);
 	if (!err)
 		kbus_verbose(dev, "KSock %u is bound as %s for %.*s\n", ks->id,
 			     is_replier ? "replier" : "listener", (int)len, name);
@@ -240,9 +240,9 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 	if (err)
 		return err;
 
-	kbus_wait_wake_all(ks);
+	kbus_wait_wake_unbound(ks, name, len);
 	if (is_replier)
-		kbus_wait_wake_requests(dev);
+		kbus_wait_wake_requests(dev, name, len);
 	kbus_requests_fail(dev, &requests, KBUS_NAME_REPLIER_UNBOUND);
 	kbus_items_free(&items);
 	kbus_binding_free(b);
@@ -412,5 +412,5 @@ void kbus_unbind_all(struct kbus_ksock *ks)
 	kbus_event_unlock(dev);
 	kbus_pool_free(&pool);
 	if (was_replier)
-		kbus_wait_wake_requests(dev);
+		kbus_wait_wake_requests(dev, NULL, 0);
 }

@@ -106,6 +106,7 @@ static inline void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
 
 int kbus_name_check(const char *name, size_t len);
 char kbus_name_wildcard(const char *name, size_t len);
+bool kbus_name_matches(const char *bound, size_t bound_len, const char *name, size_t len);
 bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
@@ -353,8 +354,8 @@ void kbus_wait_woke(struct kbus_ksock *ks);
 void kbus_wait_move_on(struct kbus_ksock *ks);
 void kbus_wait_end(struct kbus_ksock *ks);
 void kbus_wait_wake_next(struct kbus_queue *q);
-void kbus_wait_wake_all(struct kbus_ksock *on);
-void kbus_wait_wake_requests(struct kbus_dev *dev);
+void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len);
+void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len);
 void kbus_wait_wake_device(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
 void kbus_wait_kick(void);

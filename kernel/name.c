@@ -46,6 +46,19 @@ char kbus_name_wildcard(const char *name, size_t len)
 	return last == '*' || last == '%' ? last : 0;
 }
 
+/* Does a binding to one name bring messages of the other? */
+bool kbus_name_matches(const char *bound, size_t bound_len, const char *name, size_t len)
+{
+	const char wildcard = kbus_name_wildcard(bound, bound_len);
+
+	if (!wildcard)
+		return len == bound_len && !memcmp(name, bound, len);
+	/* A wildcard stands for one character at least. */
+	if (len < bound_len || memcmp(name, bound, bound_len - 1))
+		return false;
+	return wildcard == '*' || !memchr(name + bound_len - 1, '.', len - bound_len + 1);
+}
+
 /* Is the name one of those that only KBUS may send to? */
 bool kbus_name_is_kbus(const char *name, size_t len)
 {

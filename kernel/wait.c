@@ -67,32 +67,6 @@ void kbus_wait_wake_next(struct kbus_queue *q)
 	}
 }
 
-/*
- * Bindings of @on have gone, so its room may not matter to those who wait for it.
- * Whoever joins the line from here on knows.
- */
-void kbus_wait_wake_all(struct kbus_ksock *on)
-{
-	struct kbus_wait *wait;
-	unsigned int count;
-	u64 last = 0;
-
-	do {
-		count = 0;
-		spin_lock(&on->q.lock);
-		list_for_each_entry(wait, &on->q.waiting, node) {
-			if (wait->since <= last)
-				continue;
-			if (count++ == KBUS_WAIT_BATCH)
-				break;
-			last = wait->since;
-			kbus_wait_wake(wait);
-		}
-		spin_unlock(&on->q.lock);
-		cond_resched();
-	} while (count > KBUS_WAIT_BATCH);
-}
-
 /* Leave the line, if @ks is in one, and let the next one have a look. */
 static void kbus_wait_leave(struct kbus_ksock *ks)
 {
@@ -250,7 +224,20 @@ void kbus_wait_end(struct kbus_ksock *ks)
 	kbus_wait_wake(&ks->wait);
 }
 
-static void kbus_wait_wake_some(struct kbus_dev *dev, bool only_requests)
+/* Has @ks a message that waits, of a name that a binding to @bound brings? */
+static bool kbus_wait_is_for(struct kbus_ksock *ks, const char *bound, size_t len)
+{
+	lockdep_assert_held(&ks->dev->lock);
+	return kbus_name_matches(bound, len, kbus_msg_name(ks->out),
+				 kbus_msg_header(ks->out)->name_len);
+}
+
+/*
+ * Wake those on the device who wait for @on, who may be anybody, with messages of
+ * the names that @bound has, which may be all, and Requests if only these matter.
+ */
+static void kbus_wait_wake_some(struct kbus_dev *dev, const struct kbus_ksock *on,
+				const char *bound, size_t len, bool only_requests)
 {
 	struct kbus_wait *wait;
 	unsigned int count;
@@ -260,7 +247,9 @@ static void kbus_wait_wake_some(struct kbus_dev *dev, bool only_requests)
 		count = 0;
 		mutex_lock(&dev->lock);
 		list_for_each_entry(wait, &dev->waits, by_device) {
-			if (wait->since <= last || (only_requests && !wait->is_request))
+			if (wait->since <= last || (only_requests && !wait->is_request) ||
+			    (on && wait->on != on) ||
+			    (bound && !kbus_wait_is_for(kbus_wait_ksock(wait), bound, len)))
 				continue;
 			if (count++ == KBUS_WAIT_BATCH)
 				break;
@@ -272,16 +261,28 @@ static void kbus_wait_wake_some(struct kbus_dev *dev, bool only_requests)
 	} while (count > KBUS_WAIT_BATCH);
 }
 
-/* Repliers have changed, so a Request may have another, or none, to wait for. */
-void kbus_wait_wake_requests(struct kbus_dev *dev)
+/*
+ * A binding of @on has gone, so its room may not matter to those who wait for it.
+ * Whoever joins the line from here on knows.
+ */
+void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len)
 {
-	kbus_wait_wake_some(dev, true);
+	kbus_wait_wake_some(on->dev, on, bound, len, false);
+}
+
+/*
+ * Repliers have changed, that to @bound or several, so a Request may have another, or
+ * none, to wait for.
+ */
+void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len)
+{
+	kbus_wait_wake_some(dev, NULL, bound, len, true);
 }
 
 /* Something has changed for all who wait on the device, or may have. */
 void kbus_wait_wake_device(struct kbus_dev *dev)
 {
-	kbus_wait_wake_some(dev, false);
+	kbus_wait_wake_some(dev, NULL, NULL, 0, false);
 }
 
 /* @on closes; whoever waits for it need not, and nobody begins to. */

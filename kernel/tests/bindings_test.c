@@ -40,6 +40,24 @@ static bool kbus_test_matches(const char *pattern, const char *name)
 	return pattern[prefix] == '*' || !strchr(name + prefix, '.');
 }
 
+static void kbus_bindings_test_pairs(struct kunit *test)
+{
+	int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(kbus_test_patterns); i++) {
+		const char *pattern = kbus_test_patterns[i];
+
+		for (j = 0; j < ARRAY_SIZE(kbus_test_names); j++) {
+			const char *name = kbus_test_names[j];
+
+			KUNIT_EXPECT_EQ_MSG(test, kbus_name_matches(pattern, strlen(pattern),
+								    name, strlen(name)),
+					    kbus_test_matches(pattern, name), "%s %s",
+					    pattern, name);
+		}
+	}
+}
+
 /* Which of two patterns that match is the more specific one? */
 static bool kbus_test_is_more_specific(const char *a, const char *b)
 {
@@ -252,6 +270,7 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 }
 
 static struct kunit_case kbus_bindings_test_cases[] = {
+	KUNIT_CASE(kbus_bindings_test_pairs),
 	KUNIT_CASE(kbus_bindings_test_random),
 	KUNIT_CASE(kbus_bindings_test_observers),
 	KUNIT_CASE(kbus_bindings_test_longest_name),

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,38 @@ def test_a_replier_that_leaves_makes_waiting_pointless(
     assert (listener.num_messages(), ksock_stats(sender)["awaiting"]) == (0, 0)
     with refused(errno.ENOMSG):
         sender.send()
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [(0, "listener"), (raw.WANT_A_REPLY, "replier")],
+    ids=["an Announcement", "a Request"],
+)
+def test_only_those_are_woken_whose_message_a_binding_brings(ksock: OpenKsock, flags: int, kind: str) -> None:
+    """Else one user's UNBIND makes many tasks want the lock of the device at once."""
+    full, sender = ksock(), ksock()
+    fill(full)
+    full.bind("$.*", replier=kind == "replier")
+    sending = blocked_send(sender, waiting(flags=flags))
+
+    def sleeps() -> int:
+        status = Path(f"/proc/self/task/{sending.thread_id}/status").read_text()
+        return int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+
+    def rebind(*names: str) -> int:
+        """How often SEND had slept before."""
+        before = sleeps()
+        for name in names:
+            full.bind(name, replier=kind == "replier")
+            full.unbind(name, replier=kind == "replier")
+        return before
+
+    before = rebind("$.B", "$.A.*", "$.A.%", "$.AA")
+    assert sleeps() == before
+    before = rebind("$.A")
+    wait_until(lambda: sleeps() > before, "SEND has tried again")
+    take(full)
+    sending.result()
 
 
 @pytest.mark.rule(9)
