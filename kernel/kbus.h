@@ -212,6 +212,7 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 void kbus_msg_uncharge(struct kbus_msg *msg);
 void kbus_msg_put(struct kbus_msg *msg);
 void kbus_msg_free(struct kbus_msg *msg);
+void kbus_page_free(struct page *page);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
 int kbus_msg_check_filled(const struct kbus_msg *msg);

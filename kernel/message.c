@@ -32,6 +32,9 @@ static_assert(sizeof(struct kbus_bind_event) == 12);
 
 static struct kmem_cache *kbus_msg_cache;
 
+/* kmemleak does not see pages, so they are counted where it watches the rest. */
+static atomic_long_t kbus_nr_pages;
+
 /* To be called by KUnit's tests too, which some kernels run before the module's init. */
 int kbus_msg_cache_init(void)
 {
@@ -49,6 +52,19 @@ void kbus_msg_cache_exit(void)
 	/* KUnit's tests leave some, without a KSock. */
 	kbus_spares_drop_all();
 	kmem_cache_destroy(kbus_msg_cache);
+	WARN_ON(atomic_long_read(&kbus_nr_pages));
+}
+
+static void kbus_pages_count(long change)
+{
+	if (IS_ENABLED(CONFIG_DEBUG_KMEMLEAK))
+		atomic_long_add(change, &kbus_nr_pages);
+}
+
+void kbus_page_free(struct page *page)
+{
+	__free_page(page);
+	kbus_pages_count(-1);
 }
 
 static bool kbus_msg_is_small(u32 head_len)
@@ -132,7 +148,10 @@ static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 	if (msg->pages[i])
 		return 0;
 	msg->pages[i] = alloc_page(KBUS_GFP | __GFP_HIGHMEM);
-	return msg->pages[i] ? 0 : -ENOMEM;
+	if (!msg->pages[i])
+		return -ENOMEM;
+	kbus_pages_count(1);
+	return 0;
 }
 
 /* The page of byte @pos, which is beyond the head, and where in it that byte is */
@@ -451,7 +470,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 	while (count && !msg->pages[count - 1])
 		count--;
 	for (i = kbus_spare_pages_keep(msg->owner, msg->pages, count); i < count; i++) {
-		__free_page(msg->pages[i]);
+		kbus_page_free(msg->pages[i]);
 		cond_resched();
 	}
 	kvfree(msg->pages);

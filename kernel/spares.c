@@ -62,7 +62,7 @@ static void kbus_spares_drop_of(struct kbus_spares *spares)
 		if (msg)
 			kbus_msg_free(msg);
 		if (page)
-			__free_page(page);
+			kbus_page_free(page);
 	} while (msg || page);
 }
 
