@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""A task that is held up while a message is copied to it, and another that disposes of the message meanwhile.
+
+Only KASAN is sure to see that a message is gone too early; without it, others have its memory by then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kbus import Ksock
+from tests.kernel import raw, transfer
+from tests.kernel.conftest import OpenKsock
+from tests.kernel.helpers import take
+from tests.kernel.transfer import ARGUMENT, NOW
+from tests.kernel.userfault import LateMemory
+
+pytestmark = pytest.mark.rule(31)
+
+PATIENCE = 30
+"""Seconds for a thread to get somewhere."""
+ROOM = 1 << 16
+DATA = {"small": b"data", "pages": bytes(range(256)) * 64}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@pytest.fixture
+def memory() -> Iterator[LateMemory]:
+    memory = LateMemory(ROOM // 4096)
+    yield memory
+    memory.close()
+
+
+def receive(ksock: Ksock, address: int) -> int:
+    """TRANSFER with room for messages; how many have come."""
+    argument = bytearray(ARGUMENT.pack(0, 0, address, NOW, 0, 0, ROOM, *(0,) * 8))
+    fcntl.ioctl(ksock.fileno(), raw.IOCTLS["TRANSFER"], argument)
+    return int(ARGUMENT.unpack(argument)[10])
+
+
+def read(ksock: Ksock, address: int) -> int:
+    """read(2); how many bytes have come."""
+    return int(_libc.read(ksock.fileno(), ctypes.c_void_p(address), ROOM))
+
+
+class HeldUp:
+    """A thread that receives into memory that is not there; after the constructor it is held up by that."""
+
+    def __init__(self, ksock: Ksock, memory: LateMemory, call: Callable[[Ksock, int], int]) -> None:
+        self._results: list[int] = []
+        self._memory = memory
+        self._thread = threading.Thread(
+            target=lambda: self._results.append(call(ksock, memory.address)), daemon=True
+        )
+        self._thread.start()
+        assert memory.is_wanted(PATIENCE)
+
+    def result(self) -> int:
+        self._memory.come()
+        self._thread.join(PATIENCE)
+        (result,) = self._results
+        return result
+
+
+def reuse_memory(sender: Ksock, data: bytes) -> None:
+    """Let others have the memory of messages that are gone."""
+    for _ in range(20):
+        raw.send(sender, raw.message(b"$.Other", bytes(len(data))))
+
+
+@pytest.mark.abi("TRANSFER")
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_transfer(ksock: OpenKsock, memory: LateMemory, data: bytes) -> None:
+    """Each message comes once, to who was done first, and to the other that which came after it."""
+    reader, other, sender = ksock(), ksock(), ksock()
+    reader.bind("$.A")
+    other.bind("$.Other")
+    for _ in range(2):
+        raw.send(sender, raw.message(b"$.A", data))
+    slow = HeldUp(reader, memory, receive)
+    fast = transfer.receive(reader)
+    assert [raw.parse(packet).data for packet in fast.packets] == [data, data]
+    reuse_memory(sender, data)
+    last = raw.message(b"$.A", b"last")
+    raw.send(sender, last)
+    assert slow.result() == 1
+    assert raw.parse(memory.read(len(last))).data == b"last"
+    assert reader.num_messages() == 0
+
+
+@pytest.mark.abi("DISCARD")
+@pytest.mark.parametrize("data", DATA.values(), ids=DATA)
+def test_read(ksock: OpenKsock, memory: LateMemory, data: bytes) -> None:
+    """What has been discarded meanwhile comes as it was."""
+    reader, other, sender = ksock(), ksock(), ksock()
+    reader.bind("$.A")
+    other.bind("$.Other")
+    packet = raw.message(b"$.A", data)
+    raw.send(sender, packet)
+    length = reader.next_msg()
+    slow = HeldUp(reader, memory, read)
+    reader.discard()
+    reuse_memory(sender, data)
+    assert slow.result() == length == len(packet)
+    assert raw.parse(memory.read(length)).data == data
+    raw.send(sender, raw.message(b"$.A", b"last"))
+    assert take(reader).data == b"last"
