@@ -61,6 +61,7 @@ class AsyncKsock:
         self._unwanted: set[MessageId] = set()
         self._servers: dict[str, Callable[[Message], None]] = {}
         self._readers = 0
+        self._is_watched = False
         # What tasks wait for, so that close() can wake them.
         self._awaited: set[asyncio.Future[Any]] = set()
         self.ksock = Ksock(which, mode, nonblocking=True)
@@ -273,14 +274,13 @@ class AsyncKsock:
     def _reading(self) -> Iterator[None]:
         """While any task is in here, messages are taken from the kernel."""
         self._readers += 1
-        if self._readers == 1:
+        if not self._is_watched:
             self._loop.add_reader(self.ksock.fileno(), self._on_readable)
+            self._is_watched = True
         try:
             yield
         finally:
             self._readers -= 1
-            if self._readers == 0 and not self.ksock.fd.closed:
-                self._loop.remove_reader(self.ksock.fileno())
 
     @contextmanager
     def _future(self) -> Iterator[asyncio.Future[Any]]:
@@ -294,6 +294,11 @@ class AsyncKsock:
 
     def _on_readable(self) -> None:
         """Give one message to whom it is for: one, so that other tasks get their turn."""
+        if not self._readers:
+            # Only now, as mostly the next one comes soon, and to say so takes a system call each time.
+            self._loop.remove_reader(self.ksock.fileno())
+            self._is_watched = False
+            return
         message = self.ksock.read_next_msg()
         if message is None:
             return

@@ -105,6 +105,10 @@ class Inbox:
                 return message
         return self._find(wanted, deadline_after(timeout))
 
+    def has(self, wanted: Callable[[Message], bool]) -> bool:
+        """Return whether a message was put aside for which ``wanted`` is true."""
+        return any(map(wanted, self._aside))
+
     def find_queued(self, wanted: Callable[[Message], bool]) -> Optional[Message]:
         """Return the first message in the kernel's queue for which ``wanted`` is true.
 
@@ -140,7 +144,7 @@ class Inbox:
         return self._find(lambda message: message.in_reply_to == request_id, deadline)
 
     def keep(self, exchange: Exchange) -> None:
-        """Put aside what was received, if ``answer`` did not come to it."""
+        """Put aside what was received, unless ``answer`` has seen to it."""
         self._aside += exchange.take_received()
 
     def take_bytes(self, room: int) -> tuple[list[bytes], int]:

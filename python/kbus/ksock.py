@@ -356,19 +356,37 @@ class Ksock(Settings):
                 try:
                     data = handler(request)
                 except StopServing as stop:
-                    self._answer(request, stop.data)
+                    self._answer(reply_to(request, stop.data))
                     return
-                self._answer(request, data)
+                if self._inbox.has(is_served):
+                    self._answer(reply_to(request, data))
+                else:
+                    self._answer_and_wait(reply_to(request, data))
         finally:
             self.unbind(name, replier=True)
 
-    def _answer(self, request: Message, data: Data) -> None:
+    def _answer(self, reply: Message) -> None:
         try:
-            self.send_msg(reply_to(request, data))
+            self.send_msg(reply)
         except OSError as error:
-            # The requester has closed its KSock, or has abandoned the Request.
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
-                raise
+            _raise_unless_gone(error)
+
+    def _answer_and_wait(self, reply: Message) -> None:
+        """With one system call, answer and wait for the next message, which is put aside."""
+        exchange = self._transfer.exchange(reply.to_bytes(), abi.TRANSFER_NEVER)
+        try:
+            exchange.run()
+        finally:
+            self._inbox.keep(exchange)
+        if exchange.sent_id() is None:
+            _raise_unless_gone(exchange.error())
+        self._transfer.finish(exchange)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """Raise what a reply was refused with, unless the requester has gone or has abandoned the Request."""
+    if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
+        raise error
 
 
 def _kind(replier: bool, observer: bool) -> int:

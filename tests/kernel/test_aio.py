@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -302,6 +303,34 @@ def test_one_system_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
             with counted(monkeypatch, listener.ksock) as calls:
                 await listener.__anext__()
                 assert calls == [TRANSFER]
+
+    run(test())
+
+
+def test_the_loop_is_not_told_for_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        told: list[int] = []
+        loop = asyncio.get_running_loop()
+        add_reader = loop.add_reader
+
+        def tell(fd: int, callback: Callable[[], None]) -> None:
+            told.append(fd)
+            add_reader(fd, callback)
+
+        monkeypatch.setattr(loop, "add_reader", tell)
+        async with AsyncKsock() as ksock:
+            ksock.bind("$.A")
+            for _ in range(3):
+                await ksock.send_msg(Announcement("$.A"))
+                await ksock.__anext__()
+            assert told == [ksock.ksock.fileno()]
+            # Nobody waits for this one, so that the loop is told to leave it.
+            await ksock.send_msg(Announcement("$.A", "later"))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert ksock.ksock.num_messages() == 1
+            assert data(await ksock.__anext__()) == "later"
+            assert told == [ksock.ksock.fileno()] * 2
 
     run(test())
 

@@ -14,6 +14,7 @@ from types import FrameType
 import pytest
 
 from kbus import Announcement, Ksock, Message, MessageId, Request, StatusError, StopServing, reply_to
+from tests.kernel.calls import TRANSFER, counted
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, fails, ksock_stats, take, wait_until
 
@@ -279,6 +280,56 @@ def test_serve_answers_until_it_is_stopped(ksock: OpenKsock) -> None:
         stop(caller, "$.Fred")
     assert caller.find_replier("$.Fred") is None
     assert server.num_unreplied_to() == 0
+
+
+def test_an_answer_and_the_wait_for_the_next_request_are_one_call(
+    ksock: OpenKsock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, replier = ksock(), ksock()
+    answered: list[object] = []
+
+    def handler(request: Message) -> bytes:
+        if request.data == b"3":
+            raise StopServing(b"3")
+        return request.data or b""
+
+    def ask() -> None:
+        wait_until(lambda: caller.find_replier("$.Fred") is not None, "somebody serves")
+        answered.extend(caller.call("$.Fred", str(number), PATIENCE).data for number in (1, 2, 3))
+
+    with meanwhile(ask), counted(monkeypatch, replier) as calls:
+        replier.serve("$.Fred", handler)
+    assert answered == [b"1", b"2", b"3"]
+    assert [call for call in calls if call == TRANSFER] == [TRANSFER] * 4
+
+
+def test_a_request_that_came_during_another_is_answered_too(ksock: OpenKsock) -> None:
+    """The handler's own call has put it aside, where nothing else would look for it."""
+    callers, replier, helper = [ksock(), ksock()], ksock(), ksock()
+    helper.bind("$.Help", replier=True)
+    asked: list[Message] = []
+
+    def help_late() -> None:
+        request = helper.wait_for_msg(PATIENCE)
+        assert request is not None
+        callers[1].send_msg(Request("$.Fred", "second"))
+        helper.send_msg(reply_to(request))
+
+    def handler(request: Message) -> bytes:
+        asked.append(request)
+        if len(asked) == 2:
+            raise StopServing(b"done")
+        replier.call("$.Help", timeout=PATIENCE)
+        return b"done"
+
+    def ask() -> None:
+        wait_until(lambda: callers[0].find_replier("$.Fred") is not None, "somebody serves")
+        callers[0].send_msg(Request("$.Fred", "first"))
+
+    with meanwhile(ask), meanwhile(help_late):
+        replier.serve("$.Fred", handler)
+    assert [request.data for request in asked] == [b"first", b"second"]
+    assert [take(caller).data for caller in callers] == [b"done", b"done"]
 
 
 def test_serve_can_end_without_data(ksock: OpenKsock) -> None:
