@@ -40,8 +40,8 @@ DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% %/test_laten
 TESTS := $(VM_TESTS)
 # Where there are programs in C for the tests to run.
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
-# What the tests take more or less of than usual: the environment of their processes.
-effort :=
+# By what the tests divide the rounds that they make, and the like.
+divisor := 1
 memory := 2G
 # How many messages make bench-pipeline takes, one after the other.
 MESSAGES := 2000000 8000000 32000000
@@ -59,8 +59,8 @@ bench_vm = $(vm) --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget bench-pipeline matrix lint docs \
-	vm install uninstall clean packages
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget bench-pipeline matrix lint \
+	lint-kernel lint-programs docs vm install uninstall clean packages
 
 help:
 	@cat <<'END'
@@ -135,17 +135,16 @@ test-vm: module
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
 	# An emulated processor has no secrets to keep, and takes a tenth longer if the kernel protects them.
 	$(vm) --memory $(memory) --option mitigations=off --results $(results) --timeout $(limit) \
-		-c '$(effort) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
+		-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'
 
 test-debug: results := build/test-debug
-# What is watched is done in less time, and less of it: kmemleak looks at all memory six times.
-test-debug: effort := KBUS_MODEL_EXAMPLES=25 KBUS_LOAD_SECONDS=4 KBUS_MAX_USER_BINDINGS=16384
+# kmemleak looks at all memory, four times.
 test-debug:
 	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' \
-		effort='$(effort)' memory=1G results='$(results)' limit='$(limit)'
+		divisor=4 memory=1G results='$(results)' limit='$(limit)'
 
 matrix:
 	@$(venv)
@@ -207,14 +206,19 @@ fuzz: module
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)
 	$(venv)
-	tests/lint/kernel.sh $(LINT_KERNELS)
+	$(MAKE) -s -j2 --output-sync lint-kernel lint-programs docs
+
+lint-kernel:
+	@tests/lint/kernel.sh $(LINT_KERNELS)
+
+lint-programs:
+	@$(venv)
 	echo 'Checking Python and shell'
 	"$$venv/bin/ruff" check --quiet --no-cache --config python/pyproject.toml python tests docs
 	"$$venv/bin/ruff" format --quiet --no-cache --check --config python/pyproject.toml python tests docs
 	MYPYPATH=python "$$venv/bin/mypy" --no-error-summary --cache-dir build/mypy \
 		--config-file python/pyproject.toml -p kbus -p tests
 	shellcheck .ci/run tests/*/*.sh tests/vm/guest-bin/* tests/vm/bin/*
-	$(MAKE) --no-print-directory docs
 
 docs:
 	@tests/setup/packages.sh $(PACKAGES)

@@ -23,12 +23,13 @@ from contextlib import contextmanager
 import pytest
 
 from kbus import Ksock, reply_to
+from tests.effort import reduced
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, ksock_stats, take, wait_until
 from tests.kernel.transfer import Transfer
 
-ROUNDS = 250
+ROUNDS = reduced(250)
 PATIENCE = 30
 """Seconds for the other process to be run at the same time, where the host has other work."""
 

@@ -18,6 +18,7 @@ from hypothesis import seed as seeded
 from hypothesis.stateful import invariant
 
 from kbus import abi
+from tests.effort import reduced
 from tests.kernel import module
 
 from . import driver
@@ -26,7 +27,7 @@ from .bus import Device, Limits
 from .machine import Machine
 from .side_by_side import Pair, compare_device, real_device
 
-EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", reduced(100)))
 SEED = int(os.environ.get("KBUS_MODEL_SEED", "1"))
 
 

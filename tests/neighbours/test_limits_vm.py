@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from contextlib import ExitStack
 
 import pytest
 
 from kbus import Ksock
+from tests.effort import reduced
 from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PROC, bindings, device_stats, fails, ksock_stats, refused, wait_until
@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.axiom("isolation", "lifetime"), pytest.mark.rule(33)]
 
 PER_BINDING = 640
 """Bytes of slabs that a binding with a short name takes at most: two objects, and a place in a table."""
-MAX_USER_BINDINGS = int(os.environ.get("KBUS_MAX_USER_BINDINGS", "65536"))
-"""The limit of two users; the module's own if the environment does not set a lower one."""
+MAX_USER_BINDINGS = reduced(65536)
+"""The limit of each of two users. That which the module begins with is 65536."""
 SLACK = 3 << 20
 """Bytes that come and go without the bus."""
 
