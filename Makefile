@@ -209,7 +209,7 @@ lint:
 	$(MAKE) -s -j2 --output-sync lint-kernel lint-programs docs
 
 lint-kernel:
-	@tests/lint/kernel.sh $(LINT_KERNELS)
+	@+tests/lint/kernel.sh $(LINT_KERNELS)
 
 lint-programs:
 	@$(venv)
