@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from ..capture.compress import GZIP
 from ..capture.files import SUFFIXES
+from ..capture.order import by_recording
 from ..capture.part import PART
 from ..capture.summary import Summary, summarize
 from . import options
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def captures_in(paths: list[Path]) -> list[Path]:
-    """The files that these paths are or have in them, those of a directory by name. Raises a Failure."""
+    """The files that these paths are or have in them, see ``by_recording``. Raises a Failure."""
     found: list[Path] = []
     for path in paths:
         inside = _captures_of(path) if path.is_dir() else [path]
@@ -71,7 +72,7 @@ def captures_in(paths: list[Path]) -> list[Path]:
 def _captures_of(directory: Path) -> list[Path]:
     """Each recording once: not also what it was made of, or is being made into."""
     names = {path.name for path in directory.iterdir() if path.name.endswith(SUFFIXES)}
-    return [directory / name for name in sorted(names) if names.isdisjoint(_made_of(name))]
+    return by_recording(directory / name for name in names if names.isdisjoint(_made_of(name)))
 
 
 def _made_of(name: str) -> Iterator[str]:
