@@ -31,7 +31,8 @@ class LateMemory:
         self._map = mmap.mmap(-1, self._length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._content = (ctypes.c_char * self._length).from_buffer(self._map)
         self.address = ctypes.addressof(self._content)
-        self._fd = _libc.syscall(_SYSTEM_CALL, os.O_CLOEXEC)
+        # Without O_NONBLOCK, poll() and the like say at once that there is something.
+        self._fd = _libc.syscall(_SYSTEM_CALL, os.O_CLOEXEC | os.O_NONBLOCK)
         if self._fd < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
