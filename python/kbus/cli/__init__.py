@@ -18,15 +18,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from typing import Optional
 
-from . import bindings, call, devices, info, listen, options, play, record, recover, send, serve, stats, top
+from . import options
 from .failures import Failure
 from .output import StdoutClosed, flush
 from .streams import forget_stdout, replace_closed_streams
 
 __all__ = ["main"]
 
+_SUBCOMMANDS = (
+    *("listen", "send", "call", "serve", "bindings", "stats", "top", "devices"),
+    *("record", "info", "play", "recover"),
+)
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 
 
@@ -35,9 +40,10 @@ def main(argv: Optional[list[str]] = None) -> int:
     replace_closed_streams()
     parser = argparse.ArgumentParser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    for module in (listen, send, call, serve, bindings, stats, top, devices, record, info, play, recover):
-        module.add(subparsers)
-    words, command = serve.split_command(sys.argv[1:] if argv is None else argv)
+    words, command = _split_command(sys.argv[1:] if argv is None else argv)
+    # To import all of them takes longer than most of them do.
+    for name in words[:1] if words and words[0] in _SUBCOMMANDS else _SUBCOMMANDS:
+        import_module(f".{name}", __name__).add(subparsers)
     try:
         args = options.parse(parser, subparsers, words)
     except SystemExit as wanted:
@@ -55,3 +61,11 @@ def main(argv: Optional[list[str]] = None) -> int:
     except StdoutClosed:
         forget_stdout()
     return 0
+
+
+def _split_command(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Part the arguments of ``kbus`` from COMMAND, which argparse would rob of every ``--`` of its own."""
+    if argv[:1] != ["serve"] or "--" not in argv:
+        return argv, []
+    where = argv.index("--")
+    return argv[:where], argv[where + 1 :]

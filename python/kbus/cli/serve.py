@@ -35,14 +35,6 @@ def add(subparsers: options.Subparsers) -> None:
     parser.set_defaults(run=run)
 
 
-def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Part the arguments of ``kbus`` from COMMAND, which argparse would rob of every ``--`` of its own."""
-    if argv[:1] != ["serve"] or "--" not in argv:
-        return argv, []
-    where = argv.index("--")
-    return argv[:where], argv[where + 1 :]
-
-
 def run(args: argparse.Namespace) -> None:
     """Do it."""
     if not args.command:
