@@ -110,7 +110,9 @@ demo: module
 	mkdir -p $(demo)
 	$(vm) --results $(demo) --timeout 300 -c 'exec python3 -m tests.demo.demo'
 	printf '\nWhat was recorded goes through the data pipeline\n'
+	# Java's best takes longer than so little data.
 	PYTHONPATH=python "$$python" -m kbus.pipeline run --quiet --master 'local[2]' --tables $(demo)/tables \
+		--conf spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 \
 		--output $(demo)/report.html $(demo)/*.pcapng
 
 # Everything is run, whatever has failed before.

@@ -64,6 +64,8 @@ STEPS = {
 
 @contextlib.contextmanager
 def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[None]:
+    # Else Spark's own pages show its jobs as what the step before did last.
+    spark.sparkContext.setJobDescription(step)
     with contextlib.nullcontext() if quiet else Progress(spark, step):
         yield
 
