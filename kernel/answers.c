@@ -291,8 +291,10 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 			mutex_lock(&dev->lock);
 			continue;
 		}
-		/* Nobody else has to wait for all of them. */
-		kbus_dev_step(dev);
+		/* Others need not wait for all of them, nor the requesters much longer. */
+		mutex_unlock(&dev->lock);
+		cond_resched();
+		mutex_lock(&dev->lock);
 	}
 	mutex_unlock(&dev->lock);
 	kbus_pool_free(&pool);

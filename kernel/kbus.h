@@ -31,6 +31,7 @@
 #ifndef _KBUS_H
 #define _KBUS_H
 
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -398,10 +399,14 @@ struct kbus_dev {
 /* So much is done of what may be a lot, before a lock is given to others. */
 #define KBUS_STEP		64
 
+/*
+ * Who lets go of a mutex and takes it again at once mostly wins it against those who
+ * spin for it on other processors, so they get some time.
+ */
 static inline void kbus_dev_step(struct kbus_dev *dev)
 {
 	mutex_unlock(&dev->lock);
-	cond_resched();
+	usleep_range(10, 50);
 	mutex_lock(&dev->lock);
 }
 
