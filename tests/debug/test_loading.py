@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def udev_stopped() -> Iterator[None]:
     yield
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
+    # What it has missed, it now does to the nodes of the tests that follow.
+    subprocess.run(["udevadm", "settle", "--timeout=120"], check=True)
 
 
 @pytest.mark.usefixtures("udev_stopped")
