@@ -16,14 +16,12 @@ import pytest
 from kbus import Ksock
 from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import take
+from tests.kernel.helpers import PATIENCE, take
 from tests.kernel.transfer import ARGUMENT, NOW
 from tests.kernel.userfault import LateMemory
 
 pytestmark = pytest.mark.rule(31)
 
-PATIENCE = 30
-"""Seconds for a thread to get somewhere."""
 ROOM = 1 << 16
 DATA = {"small": b"data", "pages": bytes(range(256)) * 64}
 
@@ -68,25 +66,36 @@ class HeldUp:
         return result
 
 
-def reuse_memory(sender: Ksock, data: bytes) -> None:
+@pytest.fixture
+def reader(ksock: OpenKsock) -> Ksock:
+    """Whose messages two receive."""
+    reader = ksock()
+    reader.bind("$.A")
+    return reader
+
+
+@pytest.fixture
+def sender(ksock: OpenKsock) -> Ksock:
+    return ksock()
+
+
+def reuse_memory(sender: Ksock, other: Ksock, data: bytes) -> None:
     """Let others have the memory of messages that are gone."""
+    other.bind("$.Other")
     for _ in range(20):
         raw.send(sender, raw.message(b"$.Other", bytes(len(data))))
 
 
 @pytest.mark.abi("TRANSFER")
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_transfer(ksock: OpenKsock, memory: LateMemory, data: bytes) -> None:
+def test_transfer(ksock: OpenKsock, reader: Ksock, sender: Ksock, memory: LateMemory, data: bytes) -> None:
     """Each message comes once, to who was done first, and to the other that which came after it."""
-    reader, other, sender = ksock(), ksock(), ksock()
-    reader.bind("$.A")
-    other.bind("$.Other")
     for _ in range(2):
         raw.send(sender, raw.message(b"$.A", data))
     slow = HeldUp(reader, memory, receive)
     fast = transfer.receive(reader)
     assert [raw.parse(packet).data for packet in fast.packets] == [data, data]
-    reuse_memory(sender, data)
+    reuse_memory(sender, ksock(), data)
     last = raw.message(b"$.A", b"last")
     raw.send(sender, last)
     assert slow.result() == 1
@@ -96,17 +105,14 @@ def test_transfer(ksock: OpenKsock, memory: LateMemory, data: bytes) -> None:
 
 @pytest.mark.abi("DISCARD")
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
-def test_read(ksock: OpenKsock, memory: LateMemory, data: bytes) -> None:
+def test_read(ksock: OpenKsock, reader: Ksock, sender: Ksock, memory: LateMemory, data: bytes) -> None:
     """What has been discarded meanwhile comes as it was."""
-    reader, other, sender = ksock(), ksock(), ksock()
-    reader.bind("$.A")
-    other.bind("$.Other")
     packet = raw.message(b"$.A", data)
     raw.send(sender, packet)
     length = reader.next_msg()
     slow = HeldUp(reader, memory, read)
     reader.discard()
-    reuse_memory(sender, data)
+    reuse_memory(sender, ksock(), data)
     assert slow.result() == length == len(packet)
     assert raw.parse(memory.read(length)).data == data
     raw.send(sender, raw.message(b"$.A", b"last"))
