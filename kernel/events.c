@@ -6,9 +6,13 @@
  * close, so it is queued over the listener's limit then, in its place in the
  * order; there is a limit on how many a device may have of these.
  */
+#include <linux/delay.h>
 #include <linux/slab.h>
 
 #include "kbus.h"
+
+/* So many unread copies go with an UNBIND before the lock is given to others. */
+#define KBUS_STEP	64
 
 /* A KBUS_NAME_REPLIER_BIND_EVENT, without an id so far, or NULL */
 struct kbus_msg *kbus_event_new(bool is_bind, u32 binder, const char *name, size_t len)
@@ -197,6 +201,17 @@ static bool kbus_binding_take_unread(struct kbus_binding *b, struct list_head *i
 	return count > KBUS_STEP;
 }
 
+/*
+ * Who lets go of a mutex and takes it again at once mostly wins it against those who
+ * spin for it on other processors, so they get some time.
+ */
+static void kbus_event_step(struct kbus_dev *dev)
+{
+	mutex_unlock(&dev->lock);
+	usleep_range(10, 50);
+	mutex_lock(&dev->lock);
+}
+
 /**
  * kbus_unbind() - UNBIND, as far as it does not concern user memory
  * @ks: who unbinds
@@ -233,7 +248,7 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 		if (told)
 			kbus_event_commit(&s);
 		while (kbus_binding_take_unread(b, &items, &requests))
-			kbus_dev_step(dev);
+			kbus_event_step(dev);
 	}
 	kbus_event_unlock(dev);
 	kbus_pool_free(&pool);

@@ -31,7 +31,6 @@
 #ifndef _KBUS_H
 #define _KBUS_H
 
-#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -395,20 +394,6 @@ struct kbus_dev {
 	u32 nr_waits;
 	u64 last_wait;
 };
-
-/* So much is done of what may be a lot, before a lock is given to others. */
-#define KBUS_STEP		64
-
-/*
- * Who lets go of a mutex and takes it again at once mostly wins it against those who
- * spin for it on other processors, so they get some time.
- */
-static inline void kbus_dev_step(struct kbus_dev *dev)
-{
-	mutex_unlock(&dev->lock);
-	usleep_range(10, 50);
-	mutex_lock(&dev->lock);
-}
 
 struct kbus_dev *kbus_dev_get(unsigned int index);
 int kbus_dev_new(unsigned int *index);
