@@ -13,7 +13,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/kbus
 key=$({ cat "$0" "$here"/guest-bin/* && echo "$version" "$@"; } | sha256sum | cut -c1-12)
 into=$cache/$1-$key
 
-programs=(base-files base-passwd bash busybox-static coreutils dash findutils grep hostname iproute2 kmod mount
+programs=(base-files base-passwd bash busybox-static coreutils dash findutils grep hostname iproute2 kmod libc-bin mount
 	ncurses-base python3 sed tmux util-linux)
 
 prepare_apt() {
