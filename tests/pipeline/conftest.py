@@ -36,10 +36,15 @@ def spark() -> Iterator[SparkSession]:
     spark.stop()
 
 
-@pytest.fixture
-def pipeline(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def command_in(spark: SparkSession, patch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The command, in the Spark that is there already."""
-    monkeypatch.setattr(session, "start", lambda *_: spark)
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    patch.setattr(session, "start", lambda *_: spark)
+    patch.setattr(SparkSession, "stop", lambda _: None)
 
     return lambda *words: cli.main(list(words))
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command, for a test."""
+    return command_in(spark, monkeypatch)

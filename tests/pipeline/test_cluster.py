@@ -8,30 +8,32 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from kbus.pipeline import schemas
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
-from tests.pipeline.conftest import OPTIONS
-
-COMMAND = [sys.executable, "-m", "kbus.pipeline", "run", "--quiet", "--buckets", "4"]
-MASTERS = ("local[2]", "local-cluster[2,1,1024]")
+from tests.pipeline.conftest import OPTIONS, command_in
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Warehouse]:
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Warehouse]:
     where = tmp_path_factory.mktemp("cluster")
     captures = where / "captures"
     captures.mkdir()
     fleet.make(captures, seconds=120)
     options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
-    made = []
-    for number, master in enumerate(MASTERS):
-        root, report = where / f"tables{number}", where / "report.html"
-        words = ["--master", master, "--tables", str(root), "--output", str(report), str(captures)]
-        subprocess.run([*COMMAND, *options, *words], check=True, timeout=600)
-        made.append(Warehouse.open(str(root)))
-    return made
+
+    def words(root: str) -> list[str]:
+        report = str(where / "report.html")
+        places = ["--tables", str(where / root), "--output", report, str(captures)]
+        return ["run", "--quiet", "--buckets", "4", *places]
+
+    with pytest.MonkeyPatch.context() as patch:
+        assert command_in(spark, patch)(*words("threads")) == 0
+    cluster = [*words("executors"), "--master", "local-cluster[2,1,1024]", *options]
+    subprocess.run([sys.executable, "-m", "kbus.pipeline", *cluster], check=True, timeout=600)
+    return [Warehouse.open(str(where / root)) for root in ("threads", "executors")]
 
 
 @pytest.mark.parametrize("table", [name for name in schemas.TABLES if name != "files"])
