@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -104,11 +105,20 @@ def test_time_limit_ends_a_process_and_its_children() -> None:
     assert time.monotonic() - began < 30
 
 
+def test_virtme_finds_its_scripts() -> None:
+    """It looks for them in PATH when it first sees a kernel that was built here."""
+    shared = virtme.Shared(Path("/nowhere"), virtme.HERE)
+    command = virtme.batch(virtme.Machine(KERNEL, kvm=False), shared)
+    env = command[: command.index("virtme-run")]
+    subprocess.run([*env, "sh", "-c", "command -v virtme-prep-kdir-mods"], check=True)
+
+
 def test_init_finds_its_programs_wherever_the_tree_is() -> None:
     """Not below /tmp or /var/tmp, which it has covered by then: the real ones take most of a boot's time."""
     machine = virtme.Machine(KERNEL, kvm=False)
     arguments = virtme.batch(machine, virtme.Shared(Path("/nowhere"), virtme.HERE))
-    (path,) = [each.removeprefix("PATH=") for each in arguments if each.startswith("PATH=")]
+    options = [after for each, after in zip(arguments, arguments[1:]) if each == "--kopt"]
+    (path,) = [each.removeprefix("PATH=") for each in options if each.startswith("PATH=")]
     first = Path(path.split(":")[0])
     assert first.is_relative_to(sys.prefix)
     programs = {each.name: each.read_bytes() for each in virtme.HERE.joinpath("guest-bin").iterdir()}

@@ -77,15 +77,17 @@ def batch(machine: Machine, shared: Shared, script: str = GUEST, show_boot: bool
 
 
 def _common(machine: Machine, shared: Shared) -> list[str]:
-    arguments = [f"{sys.prefix}/bin/virtme-run", "--kimg", machine.kernel.image, "--mods", "auto"]
+    # It looks for scripts of its own, which a kernel needs that was just built.
+    path = f"PATH={sys.prefix}/bin:{os.environ['PATH']}"
+    arguments = ["env", path, "virtme-run", "--kimg", machine.kernel.image, "--mods", "auto"]
     arguments += ["--cpus", str(machine.cpus), "--memory", machine.memory]
     arguments += ["--arch", machine.kernel.arch.machine, "--root", str(machine.kernel.root)]
     arguments += ["--name", "kbus", "--force-9p", "--disable-microvm"]
     arguments += ["--rwdir", f"{SHARE}={shared.directory}"]
     if not machine.kvm:
         arguments.append("--disable-kvm")
-    path = f"PATH={_guest_bin()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    for option in (path, *_KERNEL_OPTIONS, *machine.options):
+    guest_path = f"PATH={_guest_bin()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    for option in (guest_path, *_KERNEL_OPTIONS, *machine.options):
         arguments += ["--kopt", option]
     return arguments
 
