@@ -112,8 +112,7 @@ def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]
     random.shuffle(rows)
     schema = schemas.arrow_schema(matching.ROWS)
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=7)
-    made = matching.match(matching.sessions(holes, BUCKETS), BOUND, iter(batches))
-    found = pa.Table.from_batches(made, schemas.arrow_schema(matching.CONVERSATIONS)).to_pylist()
+    found = matching.match(matching.sessions(holes, BUCKETS), BOUND, batches).to_pylist()
     expected = []
     for asked, answer, outcome in obvious(heard, holes):
         first = answer if asked is None else asked
@@ -149,4 +148,5 @@ def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]
 def test_nothing_is_nothing() -> None:
     empty = pa.RecordBatch.from_pylist([], schemas.arrow_schema(matching.ROWS))
     for batches in ([], [empty]):
-        assert list(matching.match({}, BOUND, iter(batches))) == []
+        made = matching.match({}, BOUND, batches)
+        assert made.to_pylist() == list(matching.by_partition(made)) == []

@@ -3,59 +3,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from . import matching, schemas
 from .holes import Hole
+from .parquet import Parts
+from .warehouse import Part, Partition, Warehouse
 
 #: How long after a request its answer may come, in seconds
 WITHIN = 60
-#: Messages whose requests and answers a task has in memory together
+#: Messages whose requests and answers a task has in memory together, about
 _TOGETHER = 2_000_000
 #: Messages for which it pays to have a task
 _PAYS = 1_000
 _KEY = ("session", "id", "requester")
+#: A file that a task has written
+_WRITTEN = (
+    schemas.Column("path", "string", "as in Part"),
+    schemas.Column("rows", "bigint", "likewise"),
+    schemas.Column("bytes", "bigint", "likewise"),
+    schemas.Column("date", "string", "of its partition"),
+    schemas.Column("bucket", "int", "likewise"),
+)
 
 
-def conversations(
-    messages: DataFrame, count: int, holes: Iterable[Hole], buckets: int, within: int = WITHIN
-) -> DataFrame:
-    """Return the table ``conversations``, with ``date`` and ``bucket``, of these messages, ``count`` of them.
+def write_conversations(
+    warehouse: Warehouse,
+    messages: DataFrame,
+    read: Sequence[Part],
+    holes: Iterable[Hole],
+    buckets: int,
+    make: frozenset[Partition],
+    within: int = WITHIN,
+) -> list[Part]:
+    """Write the conversations in these messages to new files, as far as they are in partitions to ``make``.
 
-    ``holes`` are those of all recordings, ``within`` is the time bound in seconds.
+    ``messages`` are what is in the files ``read``, ``holes`` those of all recordings, ``within`` is the time
+    bound in seconds. The files belong to the table when an entry of the log says so.
     """
     known = matching.sessions(holes, buckets)
-    at_once = min(messages.sparkSession.sparkContext.defaultParallelism, -(-count // _PAYS))
-    tasks = max(at_once, -(-count // _TOGETHER), 1)
-    rows = _requests_and_answers(messages).repartition(tasks, *_KEY)
-    return rows.mapInArrow(
-        partial(matching.match, known, within * 1_000_000_000), schemas.spark_schema(matching.CONVERSATIONS)
-    )
+    context = messages.sparkSession.sparkContext
+    counts = [0] * buckets
+    for part in read:
+        assert part.partition is not None
+        counts[part.partition.bucket] += part.rows
+    found = places(counts, context.defaultParallelism)
+    tasks = max(each.first + each.tasks for each in found)
+    rows = _requests_and_answers(messages, _task_of(found)).repartitionById(tasks, "task").drop("task")
+    function = partial(_match_and_write, str(warehouse.root), known, within * 1_000_000_000, make)
+    context.setJobDescription("writing conversations")
+    made = rows.mapInArrow(function, schemas.spark_schema(_WRITTEN)).collect()
+    return [
+        Part(
+            "conversations",
+            each["path"],
+            each["rows"],
+            each["bytes"],
+            Partition(each["date"], each["bucket"]),
+        )
+        for each in made
+    ]
 
 
-def _requests_and_answers(messages: DataFrame) -> DataFrame:
-    """Return the rows that ``matching.ROWS`` describes."""
+class Place(NamedTuple):
+    """The tasks that a bucket of devices is for: the first, and how many."""
+
+    first: int
+    tasks: int
+
+
+def places(rows: Sequence[int], at_once: int) -> list[Place]:
+    """Return which tasks buckets with so many messages are for, of which ``at_once`` run together.
+
+    A task has whole buckets, so that it writes few files, or a part of one that is too large for it.
+    """
+    most = min(max(-(-sum(rows) // at_once), _PAYS), _TOGETHER)
+    found = []
+    tasks, room = 1, most
+    for count in rows:
+        if count <= room:
+            found.append(Place(tasks - 1, 1))
+            room -= count
+        else:
+            # A task that has nothing yet is the first of them.
+            first = tasks - (room == most)
+            more = -(-count // most)
+            found.append(Place(first, more))
+            tasks = first + more
+            room = most - count if more == 1 else 0
+    return found
+
+
+def _task_of(found: Sequence[Place]) -> Column:
+    def of_bucket(numbers: list[int]) -> Column:
+        return F.element_at(F.lit(numbers), F.col("bucket") + 1)
+
+    part = F.pmod(F.hash(*_KEY), of_bucket([each.tasks for each in found]))
+    return of_bucket([each.first for each in found]) + part
+
+
+def _requests_and_answers(messages: DataFrame, task: Column) -> DataFrame:
+    """Return the rows that ``matching.ROWS`` describes, with the number of their ``task``."""
     is_answer = (F.col("reply_network") != 0) | (F.col("reply_serial") != 0)
 
     def id_of(network: str, serial: str) -> Column:
         return F.shiftleft(network, 32).bitwiseOR(F.col(serial))
 
-    return messages.where(is_answer | F.col("want_a_reply")).select(
-        "session",
-        F.when(is_answer, id_of("reply_network", "reply_serial"))
-        .otherwise(id_of("network", "serial"))
-        .alias("id"),
-        F.when(is_answer, F.col("to")).otherwise(F.col("from")).alias("requester"),
-        is_answer.alias("is_answer"),
-        "mono_ns",
-        "rec_seq",
-        "ts",
-        "name",
-        "synthetic",
-        F.col("from").alias("sender"),
-        F.coalesce(F.octet_length("data"), F.lit(0)).cast("bigint").alias("bytes"),
+    return (
+        messages.where(is_answer | F.col("want_a_reply"))
+        .select(
+            "bucket",
+            "session",
+            F.when(is_answer, id_of("reply_network", "reply_serial"))
+            .otherwise(id_of("network", "serial"))
+            .alias("id"),
+            F.when(is_answer, F.col("to")).otherwise(F.col("from")).alias("requester"),
+            is_answer.alias("is_answer"),
+            "mono_ns",
+            "rec_seq",
+            "ts",
+            "name",
+            "synthetic",
+            F.col("from").alias("sender"),
+            F.coalesce(F.octet_length("data"), F.lit(0)).cast("bigint").alias("bytes"),
+        )
+        .withColumn("task", task)
+        .drop("bucket")
     )
+
+
+def _match_and_write(
+    root: str,
+    known: dict[int, matching.Session],
+    bound: int,
+    make: frozenset[Partition],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Write the conversations of a task, and yield the files, with _WRITTEN for columns."""
+    parts = Parts(Warehouse(root), "conversations")
+    for partition, columns in matching.by_partition(matching.match(known, bound, batches)):
+        if partition in make:
+            parts.add(partition, columns)
+    rows = [
+        {"path": each.path, "rows": each.rows, "bytes": each.bytes, **each.partition._asdict()}
+        for each in parts.close()
+        if each.partition
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schemas.arrow_schema(_WRITTEN))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from . import holes, schemas
 from .aggregates import AGGREGATES, Aggregate
 from .buckets import bucket_of
-from .conversations import WITHIN, conversations
+from .conversations import WITHIN, write_conversations
 from .events import events
 from .session import suit
 from .stale import changed, stale_conversations
@@ -71,12 +71,11 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     # Of the others, the events are in partitions that stay.
     to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
-    for table, rows in (
-        ("conversations", conversations(messages, done.read_rows, found, snapshot.buckets, within)),
-        ("events", events(messages, holes.frame(spark, to_make), snapshot.buckets)),
-    ):
-        made = rows if stale.make == stale.read else _only(rows, stale.make)
-        entry.add += _write(spark, warehouse, table, made)
+    entry.add = write_conversations(warehouse, messages, read, found, snapshot.buckets, stale.make, within)
+    told = events(messages, holes.frame(spark, to_make), snapshot.buckets)
+    made = told if stale.make == stale.read else _only(told, stale.make)
+    entry.add += _write(spark, warehouse, "events", made)
+    for table in ("conversations", "events"):
         entry.remove += [part.path for part in snapshot.of(table, stale.make)]
     warehouse.commit(entry, snapshot)
     done.partitions = len(stale.make)

@@ -10,15 +10,16 @@ to the oldest, as KBUS does it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import schemas
 from .buckets import bucket_of
+from .warehouse import Partition
 
 #: What ``match`` takes: the message ids as one number, the network id above the serial number
 ROWS = (
@@ -40,8 +41,6 @@ _OUTCOMES = ("reply", "status", "unanswered", "incomplete", "orphan")
 _REPLY, _STATUS, _UNANSWERED, _INCOMPLETE, _ORPHAN = range(len(_OUTCOMES))
 _NEVER = (1 << 63) - 1
 _DAY_US = 86_400 * 1_000_000
-#: Rows that Spark gets together
-_BATCH = 1 << 16
 
 Integers = NDArray[np.int64]
 
@@ -93,18 +92,27 @@ def _session(holes: list[Mapping[str, Any]], buckets: int) -> Session:
     )
 
 
-def match(
-    known: Mapping[int, Session], bound: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield conversations, with CONVERSATIONS for columns, of ``batches`` with the columns of ROWS.
+def match(known: Mapping[int, Session], bound: int, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return the conversations, with CONVERSATIONS for columns, of ``batches`` with the columns of ROWS.
 
-    All rows of an id must be among them. ``bound`` is the time bound in ns.
+    All rows of an id must be among them. ``bound`` is the time bound in ns. Of columns that say the same of
+    many rows, the type is a dictionary.
     """
     # Spark says of some columns that they have no nulls, so the schema is not quite that of ROWS.
     together = [each for each in batches if len(each)]
-    if together:
-        rows = pa.Table.from_batches(together).combine_chunks()
-        yield from _conversations(_Rows(rows), known, bound).to_batches(max_chunksize=_BATCH)
+    if not together:
+        return schemas.arrow_schema(CONVERSATIONS).empty_table()
+    return _conversations(_Rows(pa.Table.from_batches(together).combine_chunks()), known, bound)
+
+
+def by_partition(made: pa.Table) -> Iterator[tuple[Partition, dict[str, pa.Array]]]:
+    """Yield the columns of conversations by partition, of which they tell nothing then."""
+    place = made["date"].cast(pa.int32()).to_numpy().astype(np.int64) << 32 | made["bucket"].to_numpy()
+    made = made.drop_columns(["date", "bucket"])
+    for each in np.unique(place).tolist():
+        rows = made.filter(pa.array(place == each))
+        day = date(1970, 1, 1) + timedelta(days=each >> 32)
+        yield Partition(day.isoformat(), each & 0xFFFFFFFF), dict(zip(rows.column_names, rows.columns))
 
 
 class _Rows:
@@ -193,8 +201,9 @@ def _conversations(rows: _Rows, known: Mapping[int, Session], bound: int) -> pa.
         "answer_bytes": rows.take("bytes", answer),
         "date": pa.array((ts.cast(pa.int64()).to_numpy() // _DAY_US).astype(np.int32)).cast(pa.date32()),
     }
-    schema = schemas.arrow_schema(CONVERSATIONS)
-    return pa.table([pa.array(columns[each.name]).cast(each.type) for each in schema], schema=schema)
+    return pa.table(
+        {each.name: _as(columns[each.name], each.type) for each in schemas.arrow_schema(CONVERSATIONS)}
+    )
 
 
 class _OfSessions:
@@ -219,5 +228,10 @@ class _OfSessions:
         return found
 
 
-def _taken(values: Sequence[Any], which: NDArray[Any]) -> pa.Array:
-    return pc.take(pa.array(values), pa.array(which))
+def _taken(values: Sequence[Any], which: NDArray[Any]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), pa.array(values))
+
+
+def _as(column: Any, kind: pa.DataType) -> pa.Array:
+    array = pa.array(column)
+    return array.cast(pa.dictionary(pa.int32(), kind) if pa.types.is_dictionary(array.type) else kind)

@@ -29,6 +29,7 @@ class Parts:
     def __init__(self, warehouse: Warehouse, table: str) -> None:
         self._warehouse = warehouse
         self._table = table
+        self._format = _format(schemas.TABLES[table])
         self._open: dict[Partition, _Growing] = {}
         self._done: list[Part] = []
 
@@ -39,7 +40,7 @@ class Parts:
             if len(self._open) == _OPEN:
                 self._close(next(iter(self._open)))
             path = new_path(self._warehouse, self._table, partition)
-            growing = self._open[partition] = _Growing(path)
+            growing = self._open[partition] = _Growing(path, self._format)
         growing.add(pa.table(dict(columns)))
 
     def close(self) -> list[Part]:
@@ -56,8 +57,9 @@ class Parts:
 class _Growing:
     """A file that rows are added to."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, how: Mapping[str, Any]) -> None:
         self._path = path
+        self._format = how
         self._waiting: list[pa.Table] = []
         self._writer: Optional[pq.ParquetWriter] = None
         self._rows = 0
@@ -80,7 +82,7 @@ class _Growing:
             return
         table = pa.concat_tables(self._waiting).unify_dictionaries()
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, table.schema, **_FORMAT)
+            self._writer = pq.ParquetWriter(self._path, table.schema, **self._format)
         self._writer.write_table(table, row_group_size=ROW_GROUP)
         self._rows += len(table)
         self._waiting, self._waiting_rows = [], 0
@@ -89,18 +91,25 @@ class _Growing:
 #: Numbers that ascend, or nearly: their differences are small.
 _ASCENDING = ("ts", "ts_ns", "mono_ns", "rec_seq", "serial", "reply_serial", "offset")
 #: Few of these are equal.
-_PLAIN = ("data", *_ASCENDING)
-_FORMAT: dict[str, Any] = {
-    "compression": "snappy",
-    # Spark would not read its dictionaries.
-    "store_schema": False,
-    "coerce_timestamps": "us",
-    "use_dictionary": [
-        each.name for each in schemas.MESSAGES if each.name not in _PLAIN and each.type != "boolean"
-    ],
-    "column_encoding": dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
-    "write_statistics": ["session", "ts", "mono_ns", "name", "device"],
-}
+_PLAIN = ("data", "latency_ns", *_ASCENDING)
+#: What is looked for
+_STATISTICS = ("session", "ts", "mono_ns", "name", "device")
+
+
+def _format(columns: Sequence[schemas.Column]) -> dict[str, Any]:
+    """Return how to write a table with these columns."""
+    names = [each.name for each in columns]
+    return {
+        "compression": "snappy",
+        # Spark would not read its dictionaries.
+        "store_schema": False,
+        "coerce_timestamps": "us",
+        "use_dictionary": [
+            each.name for each in columns if each.name not in _PLAIN and each.type != "boolean"
+        ],
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in names if name in _ASCENDING},
+        "write_statistics": [name for name in names if name in _STATISTICS],
+    }
 
 
 def new_path(warehouse: Warehouse, table: str, partition: Optional[Partition] = None) -> Path:
