@@ -35,9 +35,10 @@ BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystem
 # The tests that need the module loaded run in the virtual machine.
 VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
 # On a debug kernel: all that is about the module, and what such a kernel is needed for. It is no place to measure times,
-# nor to see whether the fuzzer can repeat itself.
+# nor to see whether the fuzzer can repeat itself, or the tests name all rules.
 DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% %/test_latency_vm.py,$(VM_TESTS)) \
 	$(if $(filter kcsan,$(KERNEL)),,$(wildcard tests/debug)) --ignore-glob=*/test_cli_*.py \
+	--ignore-glob=*/test_rules.py \
 	--deselect=fuzz/test_fuzz_vm.py::test_one_worker_does_the_same_each_time
 TESTS := $(VM_TESTS)
 # Where there are programs in C for the tests to run.

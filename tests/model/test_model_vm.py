@@ -27,7 +27,7 @@ from .bus import Device, Limits
 from .machine import Machine
 from .side_by_side import Pair, compare_device, real_device
 
-EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", reduced(80)))
+EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", reduced(60)))
 SEED = int(os.environ.get("KBUS_MODEL_SEED", "1"))
 
 
