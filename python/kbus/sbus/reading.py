@@ -38,9 +38,10 @@ class Reader:
             if not peer.is_bulky and (peer.is_busy or not self._turn % _PROBE):
                 received = self._receiver.receive(peer.fd)
                 peer.is_busy = len(received) > 1
+                length = sum(map(len, received))
             else:
                 length = peer.socket.recv_into(self._buffer, 0, _DONTWAIT)
-                received = [bytes(self._view[:length])]
+                received = [self._view[:length].tobytes()]
         except BlockingIOError:
             return []
         except ConnectionResetError:
@@ -49,7 +50,7 @@ class Reader:
         except OSError as error:
             peer.doom(f"it cannot be read: {error.strerror}")
             return []
-        peer.is_bulky = sum(map(len, received)) > _BULK
+        peer.is_bulky = length > _BULK
         return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:

@@ -46,6 +46,7 @@ class Server:
         grace: float,
     ) -> None:
         self._bridge = bridge
+        self._traffic = bridge.traffic
         self._bus = bus
         self._listening = listening
         self._users = users
@@ -111,15 +112,15 @@ class Server:
                 self._take_signals()
             else:
                 self._accept()
-        bridge = self._bridge
-        if has_news or bridge.traffic.frames:
-            bridge.traffic.exchange(has_news)
+        bridge, traffic = self._bridge, self._traffic
+        if has_news or traffic.frames:
+            traffic.exchange(has_news)
         if bridge.subscriptions.leaving:
             bridge.subscriptions.forget()
         due = bridge.bindings.tidy_at
         if due is not None and due <= time.monotonic():
             bridge.bindings.tidy()
-        if bridge.traffic.changed:
+        if traffic.changed:
             self._attend()
         return bool(happened)
 
@@ -160,7 +161,7 @@ class Server:
             self._epoll.register(peer.fd, _IN)
 
     def _read(self, peer: Peer, events: int) -> None:
-        if self._bridge.traffic.is_stuck:
+        if self._traffic.is_stuck:
             return
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
@@ -171,16 +172,16 @@ class Server:
         if peer.is_at_end or peer.is_doomed:
             if events & _HUP or peer.is_gone:
                 peer.doom("it has left")
-            self._bridge.traffic.changed.add(peer)
+            self._traffic.changed.add(peer)
 
     def _write(self, peer: Peer) -> None:
         peer.flush()
-        self._bridge.traffic.changed.update(peer.released())
-        self._bridge.traffic.changed.add(peer)
+        self._traffic.changed.update(peer.released())
+        self._traffic.changed.add(peer)
 
     def _attend(self) -> None:
         """Look at clients that have changed: whether they go, and what to wait for."""
-        changed = self._bridge.traffic.changed
+        changed = self._traffic.changed
         while changed:
             peer = changed.pop()
             if peer.is_closed:
@@ -228,7 +229,7 @@ class Server:
             is_slow = any(peer.backlog.count for peer in self._peers.values())
             # When nothing can be read any more, all that was published has been delivered or is queued.
             is_over = not self._turn(left if is_slow else 0) or not left
-        self._bridge.traffic.drain()
+        self._traffic.drain()
         self._attend()
 
 
