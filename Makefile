@@ -149,7 +149,7 @@ test-debug: results := build/test-debug
 # kmemleak looks at all memory, four times.
 test-debug:
 	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' \
-		divisor=4 memory=1G results='$(results)' limit='$(limit)'
+		divisor=6 memory=1G results='$(results)' limit='$(limit)'
 
 matrix:
 	@$(venv)

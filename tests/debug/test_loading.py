@@ -78,7 +78,17 @@ def udev_stopped() -> Iterator[None]:
     subprocess.run(["udevadm", "settle", "--timeout=120"], check=True)
 
 
-@pytest.mark.usefixtures("udev_stopped")
+@pytest.fixture
+def rcu_expedited() -> Iterator[None]:
+    """Nobody waits long for the grace periods of a thousand loads and unloads."""
+    switch = Path("/sys/kernel/rcu_expedited")
+    before = switch.read_text()
+    switch.write_text("1")
+    yield
+    switch.write_text(before)
+
+
+@pytest.mark.usefixtures("udev_stopped", "rcu_expedited")
 def test_load(log: Callable[[], None]) -> None:
     module.unload()
     # What comes before init is the kernel's own work, and warns when it fails.
@@ -88,7 +98,7 @@ def test_load(log: Callable[[], None]) -> None:
     def prepare() -> Call:
         if module.is_loaded():
             module.unload()
-        assert traces() == []
+            assert traces() == []
         return load
 
     def done(attempt: Attempt) -> None:

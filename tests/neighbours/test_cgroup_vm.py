@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import reduced
 from tests.kernel.cgroup import kernel_memory
 from tests.kernel.helpers import wait_until
 from tests.neighbours.bystanders import Bystanders
@@ -35,7 +36,7 @@ def test_a_cgroup_with_little_memory(
     with neighbour(f"{prepare} {fill} done loop {fill}", cgroup=cgroup) as hoarder:
         assert hoarder.refused_with == "ENOMEM"
         wait_until(lambda: kernel_memory(cgroup) > most // 2, "the memory is used")
-        for _ in range(3):
+        for _ in range(reduced(3)):
             bystanders.window()
             assert kernel_memory(cgroup) <= most
         assert hoarder.is_running()
