@@ -22,6 +22,8 @@ from kbus.sbus.telling import ask
 from tests.kernel.helpers import PATIENCE
 
 DAEMON = [sys.executable, "-m", "kbus.sbus"]
+SNDBUFFORCE = 32
+"""The kernel's number, which Python does not name."""
 
 
 def _nothing() -> None:

@@ -22,11 +22,10 @@ from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become
 from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import OpenKsock, StartDaemon
-from tests.sbus.running import Daemon, receive, settle
+from tests.sbus.running import SNDBUFFORCE, Daemon, receive, settle
 from tests.sbus.running import daemon as started
 
 MIB = 1 << 20
-SNDBUFFORCE = 32
 
 
 def flood(running: Daemon, count: int, payload: bytes = b"x" * 1000) -> None:
