@@ -111,6 +111,9 @@ bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
 
+/* For one who was meant, and one who records all */
+#define KBUS_MSG_ITEMS	2
+
 /* What the shortest message takes */
 #define KBUS_MSG_LEAST	384U
 
@@ -167,13 +170,13 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @owner: the control group that the memory is charged to, only to be compared
  * @pages: the bytes from @head_len on
  * @nr_pages: length of @pages, of which the last ones may still be NULL
- * @item: for its first copy, so that most messages are one object
- * @item_is_used: @item is planned or queued; kbus_dev.lock
+ * @items: for its first copies, so that most messages are one object
+ * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
  * @head_len: bytes in @head: all, or as many as hold the longest header and name
  * @head: how the message begins
  *
- * Nothing but @item changes once it is queued. The one word that differs between
- * copies, the flags, is made when a copy is read.
+ * Nothing but @items and @nr_items_used changes once it is queued. The one
+ * word that differs between copies, the flags, is made when a copy is read.
  */
 struct kbus_msg {
 	refcount_t refs;
@@ -185,8 +188,8 @@ struct kbus_msg {
 	const void *owner;
 	struct page **pages;
 	unsigned int nr_pages;
-	bool item_is_used;
-	struct kbus_item item;
+	u8 nr_items_used;
+	struct kbus_item items[KBUS_MSG_ITEMS];
 	u8 head[] __aligned(8);
 };
 

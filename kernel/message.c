@@ -101,8 +101,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 	msg->owner = owner;
 	msg->pages = NULL;
 	msg->nr_pages = 0;
-	msg->item_is_used = false;
-	kbus_item_init(&msg->item);
+	msg->nr_items_used = 0;
 	if (len == head_len)
 		return msg;
 

@@ -33,7 +33,9 @@ static struct kbus_item *kbus_item_new(void)
 /* Is the item a part of its message? */
 static bool kbus_item_is_inside(const struct kbus_item *item)
 {
-	return item->msg && item == &item->msg->item;
+	const struct kbus_msg *msg = item->msg;
+
+	return msg && item >= msg->items && item < msg->items + KBUS_MSG_ITEMS;
 }
 
 void kbus_item_free(struct kbus_item *item)
@@ -102,8 +104,9 @@ void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
 
 	list_del(&item->node);
 	kbus_item_init(item);
+	/* None of them is taken until all have been given back. */
 	if (is_inside) {
-		msg->item_is_used = false;
+		msg->nr_items_used--;
 	} else {
 		list_add(&item->node, &pool->items);
 		pool->count++;

@@ -49,17 +49,28 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	return plan;
 }
 
-/* An item for a copy: that of the message itself, or one of the pool, or NULL */
+/* The next of the items that a message has itself, or NULL */
+static struct kbus_item *kbus_item_inside(struct kbus_msg *msg)
+{
+	struct kbus_item *item;
+
+	if (msg->nr_items_used == KBUS_MSG_ITEMS)
+		return NULL;
+	item = &msg->items[msg->nr_items_used++];
+	kbus_item_init(item);
+	return item;
+}
+
+/* An item for a copy: one of the message itself, or one of the pool, or NULL */
 static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_plan *plan)
 {
 	struct kbus_msg *msg = s->msg;
-	struct kbus_item *item;
+	struct kbus_item *item = NULL;
 
 	/* What is set aside may come to stand for another message. */
-	if (!msg->item_is_used && s->when_full != KBUS_FULL_ASIDE) {
-		item = &msg->item;
-		msg->item_is_used = true;
-	} else {
+	if (s->when_full != KBUS_FULL_ASIDE)
+		item = kbus_item_inside(msg);
+	if (!item) {
 		s->need++;
 		item = kbus_pool_take(s->pool);
 		if (!item)
@@ -256,6 +267,7 @@ void kbus_send_forget(struct kbus_send *s)
 void kbus_send_report_lost(struct kbus_ksock *ks)
 {
 	struct kbus_msg *msg = ks->lost_msg;
+	struct kbus_item *item;
 	LIST_HEAD(items);
 	u32 lost;
 
@@ -277,9 +289,9 @@ void kbus_send_report_lost(struct kbus_ksock *ks)
 	kbus_msg_finish(msg);
 	kbus_send_set_id(ks->dev, msg);
 	ks->dev->sent++;
-	msg->item.msg = msg;
-	msg->item_is_used = true;
-	list_add(&msg->item.node, &items);
+	item = kbus_item_inside(msg);
+	item->msg = msg;
+	list_add(&item->node, &items);
 	/* If there is no memory now, whoever reads will try again. */
 	ks->lost_msg = kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32));
 	kbus_queue_push(&ks->q, &items, false, false);
