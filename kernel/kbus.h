@@ -172,10 +172,11 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @nr_pages: length of @pages, of which the last ones may still be NULL
  * @items: for its first copies, so that most messages are one object
  * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
+ * @queued_at: when it was queued for the first KSock that asks, in ns, or 0
  * @head_len: bytes in @head: all, or as many as hold the longest header and name
  * @head: how the message begins
  *
- * Nothing but @items and @nr_items_used changes once it is queued. The one
+ * Nothing but @items, @nr_items_used and @queued_at changes once it is queued. The one
  * word that differs between copies, the flags, is made when a copy is read.
  */
 struct kbus_msg {
@@ -189,6 +190,7 @@ struct kbus_msg {
 	struct page **pages;
 	unsigned int nr_pages;
 	u8 nr_items_used;
+	atomic64_t queued_at;
 	struct kbus_item items[KBUS_MSG_ITEMS];
 	u8 head[] __aligned(8);
 };
@@ -295,6 +297,7 @@ struct kbus_queue {
 	u32 unreplied;			/* Requests popped and not answered */
 	bool report_lost;
 	bool only_once;
+	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
 	struct list_head waiting;	/* kbus_wait.node, in the order of .since */
 	struct list_head woken;		/* those of them who may come or not */

@@ -102,6 +102,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 	msg->pages = NULL;
 	msg->nr_pages = 0;
 	msg->nr_items_used = 0;
+	atomic64_set(&msg->queued_at, 0);
 	if (len == head_len)
 		return msg;
 

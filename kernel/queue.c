@@ -3,6 +3,7 @@
  * One KSock's queue of messages to read, its limits, and the slots in it that
  * are set aside for answers.
  */
+#include <linux/ktime.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 
@@ -201,6 +202,13 @@ void kbus_queue_release_slot(struct kbus_queue *q)
 	spin_unlock(&q->lock);
 }
 
+/* Remember when this was queued. For all who ask that is the same time. */
+static void kbus_queue_set_time(struct kbus_msg *msg)
+{
+	if (!atomic64_read(&msg->queued_at))
+		atomic64_set(&msg->queued_at, ktime_get_ns());
+}
+
 /**
  * kbus_queue_push() - queue all the copies of one message for one KSock
  * @q: the queue; its device's lock is held
@@ -226,6 +234,8 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	list_for_each_entry(item, items, node) {
 		if (item->binding)
 			list_add_tail(&item->by_binding, &item->binding->items);
+		if (READ_ONCE(q->wants_times))
+			kbus_queue_set_time(item->msg);
 		bytes += item->msg->len;
 		cost += kbus_msg_cost(item->msg->len);
 		WRITE_ONCE(q->count, q->count + 1);

@@ -209,6 +209,15 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 	return i;
 }
 
+/* Tell when a copy was queued that is the next but @index to be received. */
+static bool kbus_transfer_put_time(const struct kbus_transfer *t, unsigned int index,
+				   const struct kbus_msg *msg)
+{
+	u64 __user *to = u64_to_user_ptr(t->times);
+
+	return !to || !put_user((u64)atomic64_read(&msg->queued_at), to + t->received + index);
+}
+
 /* Receive a batch. Return how many, which may be 0 with more to come, or -EFAULT. */
 static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 			       struct kbus_transfer_copy *copies, unsigned int count)
@@ -218,7 +227,8 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 
 	for (done = 0; done < count; done++) {
 		if (!kbus_msg_to_user(copies[done].msg, copies[done].flags,
-				      u64_to_user_ptr(t->receive + pos)))
+				      u64_to_user_ptr(t->receive + pos)) ||
+		    !kbus_transfer_put_time(t, done, copies[done].msg))
 			break;
 		pos += kbus_transfer_step(copies[done].msg->len);
 	}
@@ -333,8 +343,10 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	if (err)
 		return err;
 	/* A bad address is better known before anything has been sent. */
-	if (put_user(t.send, &arg->send) || put_user(t.receive_max, &arg->receive_max))
+	if (put_user(t.send, &arg->send) || put_user(t.times, &arg->times))
 		return -EFAULT;
+	if (t.times)
+		WRITE_ONCE(ks->q.wants_times, true);
 	had_kept = t.kept;
 	until = nonblock ? 0 : min_t(u64, t.deadline, KTIME_MAX);
 	t.sent = 0;

@@ -64,8 +64,8 @@ NAME_QUERY = struct.Struct("=2IQ")
 #: count
 LOST_MSGS = struct.Struct("=Q")
 #: send, ids, receive (addresses), deadline, lost; send_len, receive_len, sent, error, kept, received,
-#: received_len, queued, next_len, receive_max
-TRANSFER = struct.Struct("=5Q10I")
+#: received_len, queued, next_len, receive_max; times (address)
+TRANSFER = struct.Struct("=5Q10IQ")
 #: ksock_id, pid, uid, gid
 PEER_INFO = struct.Struct("=4I")
 

@@ -56,7 +56,7 @@ IOCTLS = {
     "MAXMSGSIZE": number(1 << 20, 1, 0),
     "LOSTMSGS": Expected(bytes(8), 0, 1),
     # Before anything is done, and after it
-    "TRANSFER": Expected(bytes(80), 1, 2),
+    "TRANSFER": Expected(bytes(88), 1, 2),
     "REPORTLOST": number(raw.ON, 1, 1),
     "RESOLVE": Expected(bytes(4) + NAMED, 1, 1),
     "ABANDON": Expected(ID, 1, 0, errno.ENOENT),
@@ -142,7 +142,7 @@ def transferring(one: raw.HasFileno, **fields: int) -> Call:
     """TRANSFER with these fields, and no time to wait."""
     names = ["send", "ids", "receive", "deadline", "lost", "send_len", "receive_len"]
     values = [fields.get(name, 0) for name in names]
-    return faults.ioctl(one, "TRANSFER", faults.buffer(transfer.ARGUMENT.pack(*values, *[0] * 8)))
+    return faults.ioctl(one, "TRANSFER", faults.buffer(transfer.ARGUMENT.pack(*values, *[0] * 9)))
 
 
 @pytest.mark.abi("TRANSFER")

@@ -32,12 +32,14 @@ class Argument:
         self.length = len(to_send)
         self.ids = faults.buffer(bytes(8 * len(MESSAGES)))
         self.room = faults.buffer(bytes(max(room, 1)))
+        self.times = faults.buffer(bytes(8 * len(MESSAGES)))
         self.size = room
         self.argument = faults.buffer(bytes(transfer.ARGUMENT.size))
 
     def prepare(self) -> Call:
         addresses = map(ctypes.addressof, (self.to_send, self.ids, self.room))
-        words = transfer.ARGUMENT.pack(*addresses, transfer.NOW, 0, self.length, self.size, *[0] * 8)
+        times = ctypes.addressof(self.times)
+        words = transfer.ARGUMENT.pack(*addresses, transfer.NOW, 0, self.length, self.size, *[0] * 8, times)
         faults.store(self.argument, words)
         faults.store(self.room, bytes(len(self.room)))
         return faults.ioctl(self.ksock, "TRANSFER", self.argument)

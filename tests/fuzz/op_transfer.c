@@ -18,6 +18,9 @@
 /* Which of the four pieces of memory is of the kind that the operation says */
 enum { PLACE_SEND, PLACE_IDS, PLACE_RECEIVE, PLACE_ARGUMENT };
 
+/* There may be as many in the room. */
+#define TIMES	(ROOM / 48 + 1)
+
 /* Put more copies of the message of @len bytes behind it; give the length of all. */
 static size_t repeat(unsigned char *bytes, size_t len, unsigned int copies)
 {
@@ -66,6 +69,7 @@ long op_transfer(struct task *task, const uint32_t *arg)
 	struct slot *slot = task_slot(task, arg[0]);
 	static _Thread_local unsigned char room[ROOM];
 	static _Thread_local struct kbus_msg_id ids[IDS];
+	static _Thread_local __u64 times[TIMES];
 	struct kbus_transfer t = {
 		.ids = (uintptr_t)ids,
 		.receive = (uintptr_t)room,
@@ -86,6 +90,11 @@ long op_transfer(struct task *task, const uint32_t *arg)
 		t.ids = (uintptr_t)memory_place(&task->memory, memory, ids, COPIES * sizeof(*ids));
 	else if (odd == PLACE_RECEIVE)
 		t.receive = (uintptr_t)memory_place(&task->memory, memory, room, t.receive_len);
+
+	if (pick / 64 % 4 == 1)
+		t.times = (uintptr_t)times;
+	else if (pick / 64 % 4 == 2)
+		t.times = t.receive;
 
 	task_alarm(task, true);
 	if (odd == PLACE_ARGUMENT)

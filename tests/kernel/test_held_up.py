@@ -37,7 +37,7 @@ def memory() -> Iterator[LateMemory]:
 
 def receive(ksock: Ksock, address: int) -> int:
     """TRANSFER with room for messages; how many have come."""
-    argument = bytearray(ARGUMENT.pack(0, 0, address, NOW, 0, 0, ROOM, *(0,) * 8))
+    argument = bytearray(ARGUMENT.pack(0, 0, address, NOW, 0, 0, ROOM, *(0,) * 9))
     fcntl.ioctl(ksock.fileno(), raw.IOCTLS["TRANSFER"], argument)
     return int(ARGUMENT.unpack(argument)[10])
 

@@ -192,8 +192,8 @@ def test_an_ioctl_stores_its_answer_and_no_more(ksock: OpenKsock, edge: raw.Edge
         "REPORTLOST": (ask, off),
         # One message is queued, there is no room to receive it, and nothing to send.
         "TRANSFER": (
-            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 9, 0, 0, 9, 9, 0, 9, 9, 9, 9, 5),
-            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 0, 0, 0, 0, 0, 0, 0, 0, 1, len(message), 5),
+            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 9, 0, 0, 9, 9, 0, 9, 9, 9, 9, 5, 0),
+            transfer.ARGUMENT.pack(1, 2, 3, transfer.NEVER, 0, 0, 0, 0, 0, 0, 0, 0, 1, len(message), 5, 0),
         ),
         "PEERINFO": (mine + NOISE * 12, mine + struct.pack("=3I", os.getpid(), 0, 0)),
     }[which]

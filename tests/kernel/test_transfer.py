@@ -428,6 +428,89 @@ def test_bad_addresses_lose_nothing(ksock: OpenKsock, listener: Ksock) -> None:
     assert len(transfer.receive(listener).packets) == 2
 
 
+def timed(ksock: Ksock, room: int = 1 << 16) -> Transfer:
+    """What is queued, and when that was."""
+    return Transfer(room=room, timed=True).call(ksock)
+
+
+def test_times_are_those_of_queueing(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    raw.send(sender, sized(1))
+    assert timed(listener).times == [0]
+    bounds = [time.monotonic_ns()]
+    # More than one batch
+    for number in range(70):
+        raw.send(sender, sized(number))
+        bounds.append(time.monotonic_ns())
+    times = timed(listener).times
+    assert len(times) == 70
+    assert all(begin <= at <= end for begin, at, end in zip(bounds, times, bounds[1:]))
+
+
+def test_a_message_has_one_time_for_all(ksock: OpenKsock, listener: Ksock) -> None:
+    late, never, sender = ksock(), ksock(), ksock()
+    late.bind("$.*")
+    never.bind("$.*")
+    assert timed(listener).times == []
+    raw.send(sender, A)
+    (at,) = timed(listener).times
+    assert at > 0
+    assert timed(late).times == [at]
+    assert transfer.receive(never).received == 1
+
+
+@pytest.mark.axiom("order")
+def test_an_urgent_message_has_its_own_time(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    assert timed(listener).times == []
+    raw.send(sender, raw.message(b"$.A", b"late"))
+    raw.send(sender, raw.message(b"$.A", b"soon", flags=raw.URGENT))
+    done = timed(listener)
+    assert [raw.parse(packet).data for packet in done.packets] == [b"soon", b"late"]
+    assert done.times[0] > done.times[1]
+
+
+@pytest.mark.rule(22)
+def test_the_time_of_a_message_that_waited_is_when_there_was_room(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.A")
+    assert timed(full, room=0).times == []
+    assert Transfer(waiting(b"one."), room=0).call(sender).kept == 1
+    transfer.receive(full)
+    before = time.monotonic_ns()
+    assert Transfer(room=0, kept=1).call(sender).sent == 1
+    assert before <= timed(full).times[0] <= time.monotonic_ns()
+
+
+def test_what_kbus_makes_has_a_time(ksock: OpenKsock, listener: Ksock) -> None:
+    sender, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    listener.set_max_messages(1)
+    listener.report_lost_messages(True)
+    assert timed(listener).times == timed(sender).times == []
+    before = time.monotonic_ns()
+    raw.send(sender, raw.message(b"$.A", flags=raw.WANT_A_REPLY))
+    raw.send(sender, A)
+    replier.close()
+    (status,) = timed(sender).times
+    (copy,) = timed(listener).times
+    report = timed(listener)
+    assert raw.parse(report.packets[0]).name == b"$.KBUS.MessagesLost"
+    assert before <= copy <= status <= report.times[0] <= time.monotonic_ns()
+
+
+@pytest.mark.axiom("loss")
+def test_a_bad_place_for_times_loses_nothing(ksock: OpenKsock, listener: Ksock) -> None:
+    sender = ksock()
+    raw.send(sender, A)
+    with fails(errno.EFAULT):
+        Transfer().call(listener, {"times": 8})
+    raw.send(sender, A)
+    done = timed(listener)
+    assert done.received == 2
+    assert done.times[0] == 0 < done.times[1]
+
+
 @pytest.mark.axiom("order", "loss")
 def test_two_readers_and_two_senders_at_once(ksock: OpenKsock, listener: Ksock) -> None:
     """Each message comes to one of the readers of a KSock, and to each of them in order."""

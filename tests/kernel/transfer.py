@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.kernel import raw
 
-ARGUMENT = struct.Struct("=5Q10I")
+ARGUMENT = struct.Struct("=5Q10IQ")
 NOW, NEVER = 0, (1 << 64) - 1
 """Values of a deadline."""
 
@@ -48,6 +48,7 @@ class Transfer:
     deadline: int = NOW
     kept: int = 0
     receive_max: int = 0
+    timed: bool = False
     sent: int = 0
     error: int = 0
     received: int = 0
@@ -57,22 +58,26 @@ class Transfer:
     lost: int = 0
     ids: list[raw.Pair] = field(default_factory=list)
     packets: list[bytes] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
 
     def call(self, ksock: raw.HasFileno, addresses: dict[str, int] | None = None) -> Transfer:
-        """Make the call. `addresses` are used in place of those of good memory: send, ids, receive."""
+        """Make the call. `addresses` are used in place of those of good memory: send, ids, receive, times."""
         send = ctypes.create_string_buffer(self.to_send, max(len(self.to_send), 1))
         receive = ctypes.create_string_buffer(max(self.room, 1))
         ids = (ctypes.c_uint32 * 2000)()
+        times = (ctypes.c_uint64 * (self.room // 48 + 1))()
         where = {
             "send": ctypes.addressof(send),
             "ids": ctypes.addressof(ids),
             "receive": ctypes.addressof(receive),
+            "times": ctypes.addressof(times) if self.timed else 0,
             **(addresses or {}),
         }
         argument = bytearray(
             ARGUMENT.pack(
                 *(where["send"], where["ids"], where["receive"], self.deadline, 99),
                 *(len(self.to_send), self.room, 99, 99, self.kept, 99, 99, 99, 99, self.receive_max),
+                where["times"],
             )
         )
         fcntl.ioctl(ksock.fileno(), raw.IOCTLS["TRANSFER"], argument)
@@ -80,13 +85,14 @@ class Transfer:
         assert words[1:4] == (where["ids"], where["receive"], self.deadline)
         left = words[5]
         assert words[0] - where["send"] == len(self.to_send) - left
-        assert (words[6], words[14]) == (self.room, self.receive_max)
+        assert (words[6], *words[14:]) == (self.room, self.receive_max, where["times"])
         self.to_send = self.to_send[len(self.to_send) - left :]
         self.lost = words[4]
         self.sent, self.error, self.kept = words[7:10]
         self.received, self.received_len, self.queued, self.next_len = words[10:14]
         self.ids = [(ids[2 * i], ids[2 * i + 1]) for i in range(self.sent)] if where["ids"] else []
         self.packets = unpack(self.received, receive.raw[: self.received_len])
+        self.times = times[: self.received]
         return self
 
 

@@ -59,7 +59,7 @@ STRUCTS = {
                 "error",
                 "kept",
             ),
-            *("received", "received_len", "queued", "next_len", "receive_max"),
+            *("received", "received_len", "queued", "next_len", "receive_max", "times"),
         ],
     ),
     "kbus_peer_info": (abi.PEER_INFO, ["ksock_id", "pid", "uid", "gid"]),

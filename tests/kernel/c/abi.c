@@ -272,10 +272,11 @@ static void check_transfer(int one)
 	const struct plain messages[2] = { plain_message(0), plain_message(0) };
 	struct kbus_msg_id ids[2];
 	struct plain room[2];
+	__u64 times[2] = { 0 };
 	struct kbus_transfer transfer = {
 		.send = (uintptr_t)messages, .send_len = sizeof(messages), .ids = (uintptr_t)ids,
 		.receive = (uintptr_t)room, .receive_len = sizeof(room),
-		.deadline = KBUS_TRANSFER_NEVER,
+		.deadline = KBUS_TRANSFER_NEVER, .times = (uintptr_t)times,
 	};
 
 	CHECK(bind_as(one, KBUS_IOC_BIND, "$.C", 0) == 0);
@@ -286,6 +287,7 @@ static void check_transfer(int one)
 	CHECK(transfer.queued == 0 && transfer.next_len == 0 && transfer.lost == 0);
 	CHECK(same_id(room[0].hdr.id, ids[0]) && same_id(room[1].hdr.id, ids[1]));
 	CHECK(ids[1].serial_num == ids[0].serial_num + 1);
+	CHECK(times[0] > 0 && times[1] >= times[0]);
 	transfer.deadline = KBUS_TRANSFER_NOW;
 	CHECK(ioctl(one, KBUS_IOC_TRANSFER, &transfer) == 0);
 	CHECK(transfer.sent == 0 && transfer.received == 0);

@@ -57,6 +57,7 @@ int main(void)
 	MEMBER(kbus_transfer, queued);
 	MEMBER(kbus_transfer, next_len);
 	MEMBER(kbus_transfer, receive_max);
+	MEMBER(kbus_transfer, times);
 	SIZE(kbus_peer_info);
 	MEMBER(kbus_peer_info, ksock_id);
 	MEMBER(kbus_peer_info, pid);

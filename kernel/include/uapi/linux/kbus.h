@@ -220,6 +220,9 @@ struct kbus_peer_info {
  * @queued: out: how many messages are left in the queue
  * @next_len: out: bytes of the first of them
  * @receive_max: receive no more messages than that, 0 for as many as fit
+ * @times: user address of an array of __u64, one for each message that may come, or
+ *	0: when those received were queued, in ns of CLOCK_MONOTONIC, or 0 where that
+ *	is not known, as it may be from before this KSock first asked
  *
  * A call that is repeated with what came back goes on where it ended. Ids begin
  * at @ids anew. If @kept was 1, and @sent is 0, @error is about the message that
@@ -241,6 +244,7 @@ struct kbus_transfer {
 	__u32 queued;
 	__u32 next_len;
 	__u32 receive_max;
+	__u64 times;
 };
 
 /*
@@ -392,7 +396,7 @@ struct kbus_transfer {
  * queued does not fit, or if the descriptor is O_NONBLOCK.
  * EBADF: something to send, and not open for writing, or room to receive, and
  * not open for reading. EINVAL: @kept is neither 0 nor 1.
- * EFAULT: nothing was received because the buffer is not writable.
+ * EFAULT: nothing was received because the buffer, or @times, is not writable.
  * EINTR: a signal came before anything was sent or received.
  * In @error: the errnos of write() and SEND; EALREADY: a message that was written
  * has not been sent; EINVAL, too: the message is not complete; EFAULT: it is not
