@@ -27,9 +27,11 @@ from .messages import (
     stateful_request,
 )
 from .settings import PeerInfo
+from .transfer import Batch
 
 __all__ = [
     "Announcement",
+    "Batch",
     "Data",
     "Ksock",
     "Message",

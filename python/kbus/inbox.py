@@ -14,7 +14,7 @@ from typing import Optional
 
 from . import abi, ioctls
 from .messages import Message
-from .transfer import Exchange, Transfer, deadline_after
+from .transfer import Batch, Exchange, Transfer, deadline_after
 
 # ns. poll() takes milliseconds as a C int, so longer waits are made of several.
 _LONGEST_POLL = 1_000_000_000_000
@@ -147,13 +147,13 @@ class Inbox:
         """Put aside what was received, unless ``answer`` has seen to it."""
         self._aside += exchange.take_received()
 
-    def take_bytes(self, room: int) -> tuple[list[bytes], int]:
-        """Return the messages that are queued, as bytes, and how many this KSock has lost."""
+    def take_bytes(self, room: int) -> Batch:
+        """Return the messages that are queued, as bytes."""
         self._current = _AT_END
         if self._aside:
             aside = [message.to_bytes() for message in self._aside]
             self._aside.clear()
-            return aside, ioctls.lost_messages(self._file)
+            return Batch(aside, [0] * len(aside), ioctls.lost_messages(self._file), self.count())
         return self._transfer.receive_bytes(room)
 
     def _find(self, wanted: Callable[[Message], bool], deadline: int) -> Optional[Message]:

@@ -19,7 +19,7 @@ from .inbox import Inbox
 from .messages import Data, Message, Request, Status, reply_to
 from .names import matches
 from .settings import Settings
-from .transfer import Transfer, deadline_after
+from .transfer import Batch, Transfer, deadline_after
 
 
 class Ksock(Settings):
@@ -259,11 +259,14 @@ class Ksock(Settings):
             raise ValueError(f"at_most is {at_most}, which is less than 1")
         return self._inbox.take_many(timeout, at_most or 0)
 
-    def receive_bytes(self, room: int = 1 << 16) -> tuple[list[bytes], int]:
-        """Return the messages that are queued, as bytes, and how many this KSock has missed so far.
+    def receive_bytes(self, room: int = 1 << 16) -> Batch:
+        """Return the messages that are queued, as bytes, when each was queued, and what is left.
 
         This is one system call, and does not wait. It need not be all: they fit into ``room`` bytes, unless
         it is one that is larger. ``Message.from_bytes`` makes messages of them.
+
+        KBUS takes note of the times from the first call on. What was queued before that, or what ``call``
+        or ``serve`` has put aside, has 0.
         """
         return self._inbox.take_bytes(room)
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from fcntl import ioctl
 from io import FileIO
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from . import abi
 from .errors import SendManyError
@@ -30,6 +30,8 @@ _SMALL = 16 * 1024
 _MOST_KEPT = 256 * 1024
 # How many messages there is room for the ids of: about as many small ones as fit into the memory.
 _IDS = 128
+# Bytes of the shortest message, a guard at each end.
+_SHORTEST = abi.MESSAGE_HEADER.size + abi.padded(abi.MIN_NAME_LEN) + abi.U32.size
 # Seconds. As ns it fits 64 bits, and it is not KBUS_TRANSFER_NEVER.
 _LONGEST_WAIT = 1e9
 
@@ -38,11 +40,11 @@ _INPUT = struct.Struct("=5Q5I")
 #: ``sent``, ``error``, ``kept``
 _PROGRESS = struct.Struct("=3I")
 _PROGRESS_AT = 48
-#: ``received``, ``received_len``, ``next_len``
-_RECEIVED = struct.Struct("=2I4xI")
+#: ``received``, ``received_len``, ``queued``, ``next_len``
+_RECEIVED = struct.Struct("=4I")
 _RECEIVED_AT = 60
 _U64 = struct.Struct("=Q")
-_RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT = 16, 24, 32, 44, 76
+_RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT, _TIMES_AT = 16, 24, 32, 44, 76, 80
 
 
 def deadline_after(timeout: Optional[float]) -> int:
@@ -60,6 +62,20 @@ def _memory(size: int) -> tuple[memoryview, int]:
 
 def _grown(size: int) -> int:
     return size if size > _MOST_KEPT else 1 << (size - 1).bit_length()
+
+
+class Batch(NamedTuple):
+    """Messages as they are, and how things are in the queue that they come from.
+
+    ``times`` are those at which each message was sent, and so queued, in ns of CLOCK_MONOTONIC
+    (``time.monotonic_ns``), or 0 where KBUS was not asked to take note of it. ``lost`` is how many messages
+    the KSock has missed so far, ``queued`` how many are left.
+    """
+
+    messages: list[bytes]
+    times: list[int]
+    lost: int
+    queued: int
 
 
 class _Outgoing:
@@ -119,9 +135,23 @@ class _Incoming:
             abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, at_most)
 
 
+class _TimedIncoming(_Incoming):
+    """The same, with memory for the time at which each message was queued."""
+
+    __slots__ = ("times",)
+
+    def make_room(self, size: int) -> None:
+        if len(self.view) >= size:
+            return
+        super().make_room(size)
+        times, address = _memory(_U64.size * (len(self.view) // _SHORTEST))
+        self.times = times.cast("Q")
+        _U64.pack_into(self.argument, _TIMES_AT, address)
+
+
 def _received(argument: bytearray, view: memoryview) -> list[Message]:
     """Return the messages that came with the last call, until ``_forget`` has been called."""
-    count, length, _ = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+    count, length, _, _ = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
     return received(view[:length].tobytes(), count) if count else []
 
 
@@ -182,6 +212,7 @@ class Transfer:
         # Memory that is not in use. Of several threads, each pop() gives another one.
         self._outgoing: list[_Outgoing] = []
         self._incoming: list[_Incoming] = []
+        self._timed: list[_TimedIncoming] = []
 
     def send(self, message: bytes) -> MessageId:
         """Send a message, and return its id."""
@@ -246,7 +277,7 @@ class Transfer:
                 messages = _received(argument, incoming.view)
                 if messages:
                     break
-                _, _, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+                _, _, _, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
                 if not next_len:
                     break
                 incoming.make_room(next_len)
@@ -257,26 +288,27 @@ class Transfer:
         self._put_back_incoming(incoming)
         return messages
 
-    def receive_bytes(self, room: int) -> tuple[list[bytes], int]:
-        """Return the messages that are queued, as bytes, and how many this KSock has lost so far.
+    def receive_bytes(self, room: int) -> Batch:
+        """Return the messages that are queued. This does not wait.
 
-        There is memory for ``room`` bytes of them, or for one message. This does not wait.
+        There is memory for ``room`` bytes of them, or for one message.
         """
-        incoming = self._take_incoming()
+        incoming = self._timed.pop() if self._timed else _TimedIncoming()
         argument = incoming.argument
         incoming.make_room(room)
         while True:
             incoming.ask(abi.TRANSFER_NOW, 0)
             ioctl(self._file, abi.IOC_TRANSFER, argument)
-            count, length, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+            count, length, queued, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
             if count or not next_len:
                 break
             incoming.make_room(next_len)
         messages = split(incoming.view[:length].tobytes(), count) if count else []
+        times = incoming.times[:count].tolist()
         (lost,) = _U64.unpack_from(argument, _LOST_AT)
-        _forget(argument)
-        self._put_back_incoming(incoming)
-        return messages, lost
+        if len(incoming.view) <= _MOST_KEPT:
+            self._timed.append(incoming)
+        return Batch(messages, times, lost, queued)
 
     def exchange(self, message: bytes, deadline: int) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -23,12 +24,12 @@ def test_messages_of_all_forms(ksock: OpenKsock) -> None:
         Announcement("$.Abcd", b"1", orig_from=OrigFrom(1, 2), final_to=OrigFrom(3, 4)),
     ]
     ids = [sender.send_msg(message) for message in sent]
-    raw, lost = listener.receive_bytes()
-    assert lost == 0
+    raw, _, lost, queued = listener.receive_bytes()
+    assert (lost, queued) == (0, 0)
     assert [Message.from_bytes(each) for each in raw] == [
         Message.from_message(message, id=id, from_=sender.ksock_id()) for message, id in zip(sent, ids)
     ]
-    assert listener.receive_bytes() == ([], 0)
+    assert listener.receive_bytes() == ([], [], 0, 0)
 
 
 def test_what_does_not_fit_comes_later_and_what_is_large_alone(ksock: OpenKsock) -> None:
@@ -38,10 +39,13 @@ def test_what_does_not_fit_comes_later_and_what_is_large_alone(ksock: OpenKsock)
     for size in sizes:
         sender.send_msg(Announcement("$.A", bytes(size)))
     got: list[list[int]] = []
-    while batch := listener.receive_bytes(20_000)[0]:
-        got.append([len(Message.from_bytes(each).data or b"") for each in batch])
+    left: list[int] = []
+    while (batch := listener.receive_bytes(20_000)).messages:
+        got.append([len(Message.from_bytes(each).data or b"") for each in batch.messages])
+        left.append(batch.queued)
     assert sum(got, []) == list(sizes)  # noqa: RUF017
     assert got[0] == [1000, 2000]
+    assert left == [4 - sum(map(len, got[: count + 1])) for count in range(len(got))]
 
 
 def test_losses_are_told(ksock: OpenKsock) -> None:
@@ -50,8 +54,8 @@ def test_losses_are_told(ksock: OpenKsock) -> None:
     listener.bind("$.A")
     for _ in range(5):
         sender.send_msg(Announcement("$.A"))
-    raw, lost = listener.receive_bytes()
-    assert (len(raw), lost) == (2, 3)
+    batch = listener.receive_bytes()
+    assert (len(batch.messages), batch.lost) == (2, 3)
 
 
 def _answer(replier: Ksock) -> None:
@@ -69,5 +73,20 @@ def test_what_was_put_aside_comes_first(ksock: OpenKsock) -> None:
     thread.start()
     asker.call("$.B", timeout=PATIENCE)
     thread.join()
-    raw, _ = asker.receive_bytes()
-    assert [Message.from_bytes(each).data for each in raw] == [b"aside"]
+    batch = asker.receive_bytes()
+    assert [Message.from_bytes(each).data for each in batch.messages] == [b"aside"]
+    assert batch.times == [0]
+
+
+def test_times_are_those_of_sending(ksock: OpenKsock) -> None:
+    listener, sender = ksock(), ksock()
+    listener.bind("$.A")
+    sender.send_msg(Announcement("$.A", "before the first call"))
+    assert listener.receive_bytes().times == [0]
+    bounds = [time.monotonic_ns()]
+    for count in range(50):
+        sender.send_msg(Announcement("$.A", str(count)))
+        bounds.append(time.monotonic_ns())
+    times = listener.receive_bytes().times
+    assert len(times) == 50
+    assert all(begin <= at <= end for begin, at, end in zip(bounds, times, bounds[1:]))

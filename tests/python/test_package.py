@@ -79,6 +79,7 @@ SIGNATURES = {
     "MessageId": "(network_id, serial_num)",
     "OrigFrom": "(network_id, local_id)",
     "PeerInfo": "(ksock_id, pid, uid, gid)",
+    "Batch": "(messages, times, lost, queued)",
     "reply_to": "(request, data=None, flags=0)",
     "stateful_request": "(earlier_reply, name, data=None)",
     "split_replier_bind_event_data": "(data)",

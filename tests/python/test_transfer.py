@@ -55,14 +55,15 @@ def test_deadlines_at_the_ends(timeout: Optional[float], deadline: int) -> None:
 
 def test_the_parts_of_the_argument_are_where_they_are() -> None:
     """By the order that test_abi.py compares with the header."""
-    argument = abi.TRANSFER.pack(*range(1, 16))
+    argument = abi.TRANSFER.pack(*range(1, 17))
     assert transfer._INPUT.unpack_from(argument, 0) == tuple(range(1, 11))
     assert transfer._PROGRESS.unpack_from(argument, transfer._PROGRESS_AT) == (8, 9, 10)
-    assert transfer._RECEIVED.unpack_from(argument, transfer._RECEIVED_AT) == (11, 12, 14)
+    assert transfer._RECEIVED.unpack_from(argument, transfer._RECEIVED_AT) == (11, 12, 13, 14)
     assert transfer._U64.unpack_from(argument, transfer._RECEIVE_AT) == (3,)
     assert transfer._U64.unpack_from(argument, transfer._DEADLINE_AT) == (4,)
     assert abi.U32.unpack_from(argument, transfer._RECEIVE_LEN_AT) == (7,)
     assert abi.U32.unpack_from(argument, transfer._RECEIVE_MAX_AT) == (15,)
+    assert transfer._U64.unpack_from(argument, transfer._TIMES_AT) == (16,)
 
 
 def test_a_send_many_error_tells_how_far_it_came() -> None:
@@ -83,7 +84,7 @@ class Kernel:
 
     def __call__(self, _file: FileIO, _request: int, argument: bytearray) -> None:
         self.rooms.append(*abi.U32.unpack_from(argument, transfer._RECEIVE_LEN_AT))
-        transfer._RECEIVED.pack_into(argument, transfer._RECEIVED_AT, 0, 0, self.next_lengths.pop(0))
+        transfer._RECEIVED.pack_into(argument, transfer._RECEIVED_AT, 0, 0, 0, self.next_lengths.pop(0))
 
 
 def test_a_message_that_came_too_late_takes_no_memory_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,7 @@ def test_a_message_that_came_too_late_takes_no_memory_away(monkeypatch: pytest.M
     with open(os.devnull, "rb", buffering=0) as file:
         under_test = transfer.Transfer(file)
         assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
-        assert under_test.receive_bytes(16_384) == ([], 0)
+        assert under_test.receive_bytes(16_384) == ([], [], 0, 0)
         assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
         assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
     assert kernel.rooms == [16_384] * 5 + [131_072] * 2
