@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbus import Announcement, Message
+from kbus import Announcement, Batch, Message
 from kbus.capture.files import Files, Policy
 from kbus.capture.recorder import Recorder
 from kbus.capture.source import Source
@@ -36,25 +36,26 @@ class FakeBus:
         self.opened[which] = FakeKsock(self, which)
         return self.opened[which]
 
-    def send(self, which: int, name: str, count: int = 1) -> None:
+    def send(self, which: int, name: str, count: int = 1, at: int | None = None) -> None:
         """Let messages come on a device."""
-        self.opened[which].put([Message.from_message(Announcement(name)).to_bytes()] * count)
+        self.opened[which].put([Message.from_message(Announcement(name)).to_bytes()] * count, at)
 
 
 class FakeKsock:
-    """A KSock that a recorder reads; ``queue`` is what it has not read."""
+    """A KSock that a recorder reads; ``queue`` is what it has not read, with its times."""
 
     def __init__(self, bus: FakeBus, which: int) -> None:
         self._bus = bus
         self._which = which
-        self.queue: deque[bytes] = deque()
+        self.queue: deque[tuple[int, bytes]] = deque()
         self._reader, self._writer = os.pipe()
 
-    def put(self, messages: list[bytes]) -> None:
-        """Queue these."""
+    def put(self, messages: list[bytes], at: int | None = None) -> None:
+        """Queue these, at this time of CLOCK_MONOTONIC (ns) in place of now."""
         if not self.queue:
             os.write(self._writer, b"\0")
-        self.queue.extend(messages)
+        now = time.monotonic_ns() if at is None else at
+        self.queue.extend((now, message) for message in messages)
 
     def set_max_messages(self, count: int) -> None:
         """It has no limit."""
@@ -77,14 +78,15 @@ class FakeKsock:
         """How many are queued."""
         return len(self.queue)
 
-    def receive_bytes(self, room: int) -> tuple[list[bytes], int]:
+    def receive_bytes(self, room: int) -> Batch:
         """Some of them, and that none was lost."""
         if self._which in self._bus.failing:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         found = [self.queue.popleft() for _ in range(min(len(self.queue), room // 64))]
         if found and not self.queue:
             os.read(self._reader, 1)
-        return found, 0
+        messages, times = [each for _, each in found], [at for at, _ in found]
+        return Batch(messages, times, 0, len(self.queue))
 
     def close(self) -> None:
         """Nothing is queued any more."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus.capture import CaptureError, Frame, Reader, Record, pcapng
+from kbus.capture import CaptureError, Reader, Record, pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
 from kbus.capture.recover import recover
@@ -32,8 +32,8 @@ def files(policy: Policy, said: list[str] | None = None) -> Files:
 def blocks(first: int, count: int, mono_ns: int = 0) -> bytes:
     """So many messages."""
     messages = [each.to_bytes() for each in numbered(count)]
-    frame = Frame(first, mono_ns, 0)
-    return b"".join(packets(pcapng.NATIVE, 0, START + first, frame, messages))
+    offset = START + first - mono_ns
+    return b"".join(packets(pcapng.NATIVE, first, offset, [(mono_ns, 0, 0, each) for each in messages]))
 
 
 def sequences(path: Path) -> list[int]:
@@ -197,11 +197,11 @@ def test_losses_are_counted_whether_or_not_a_file_was_sealed(is_sealed: bool, tm
     made, whole = tmp_path / "made", tmp_path / "whole.pcapng"
     made.mkdir()
     one = files(Policy(made))
-    message = [numbered(1)[0].to_bytes()]
+    message = numbered(1)[0].to_bytes()
     for first, lost in ((1, 3), (11, 10)):
         for count in range(2):
-            frame = Frame(first + count, 0, lost)
-            one.append(b"".join(packets(pcapng.NATIVE, 0, START, frame, message)), [1], [lost])
+            block = packets(pcapng.NATIVE, first + count, START, [(0, 0, lost, message)])
+            one.append(b"".join(block), [1], [lost])
         if is_sealed or first == 1:
             one.seal()
     paths = sorted(made.iterdir())

@@ -44,6 +44,52 @@ def recorded(directory: Path) -> list[tuple[int | None, str]]:
     return [(each.facts.section.info["load_id"], each.message.name) for each in found]
 
 
+def times(directory: Path) -> list[tuple[str, int]]:
+    """Name of each message in the one file, and its CLOCK_MONOTONIC."""
+    (path,) = directory.iterdir()
+    return [(each.message.name, each.facts.mono_ns) for each in read(path)[0]]
+
+
+def test_messages_of_several_devices_are_in_the_order_of_their_times(
+    bus: FakeBus, recording: Recording, tmp_path: Path
+) -> None:
+    begin = time.monotonic_ns()
+    names = [(f"$.Dev{index % 2}.N{index}", begin + index) for index in range(10)]
+    for index, (name, at) in enumerate(names):
+        bus.send(index % 2, name, at=at)
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    assert times(tmp_path) == names
+
+
+def test_times_do_not_go_back(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
+    """What an urgent message has overtaken has its time, and so has what comes late from another device."""
+    begin = time.monotonic_ns()
+    for name, at in (("$.Urgent", 50), ("$.Plain", 10), ("$.Later", 60)):
+        bus.send(0, name, at=begin + at)
+    recording.until(recording.has_read)
+    bus.send(1, "$.Other", at=begin + 55)
+    bus.send(0, "$.Last", at=begin + 70)
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    found = [(name, at - begin) for name, at in times(tmp_path)]
+    assert found == [("$.Urgent", 50), ("$.Plain", 50), ("$.Later", 60), ("$.Other", 60), ("$.Last", 70)]
+
+
+def test_messages_that_come_fast_are_read_together(
+    bus: FakeBus, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not while the queue has more than one read brings."""
+    slept: list[float] = []
+    monkeypatch.setattr("kbus.capture.recorder.time.sleep", slept.append)
+    bus.send(0, "$.A", 5000)
+    recording.until(recording.has_read)
+    assert slept == []
+    bus.send(0, "$.A")
+    recording.until(recording.has_read)
+    assert slept == [0.02]
+
+
 def reload(bus: FakeBus, recording: Recording) -> None:
     """Have it leave, and load the module anew."""
     recording.recorder.leave(60)

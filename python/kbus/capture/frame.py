@@ -10,7 +10,7 @@ offset type
 2      u16  length of the header, 32: the message begins there
 4      u32  CRC-32 (of zlib) of all that follows this word, the message too
 8      u64  recorder's sequence number
-16     u64  CLOCK_MONOTONIC when the message was read, ns
+16     u64  CLOCK_MONOTONIC when the message was sent, ns
 24     u64  messages that this KSock had lost by then
 ====== ==== ===============================================================
 
@@ -43,7 +43,8 @@ class Frame(NamedTuple):
     """What the recorder says about a message.
 
     ``sequence`` ascends by one with each message of a recorder, over all its files and devices. ``mono_ns``
-    is CLOCK_MONOTONIC when it was read, in ns. ``lost`` counts what its KSock had lost by then.
+    is CLOCK_MONOTONIC when it was sent, and so queued for the recorder, in ns; or when one was that had come
+    before it, having overtaken it or on another device. ``lost`` counts what its KSock had lost by then.
     """
 
     sequence: int

@@ -65,7 +65,7 @@ class Facts(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A message, when it was read (CLOCK_REALTIME, ns), and what else the capture says of it."""
+    """A message, when it was sent (CLOCK_REALTIME, ns), and what else the capture says of it."""
 
     time_ns: int
     message: Message

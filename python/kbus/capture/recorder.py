@@ -6,25 +6,25 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from itertools import accumulate, islice
+from operator import itemgetter
 from typing import Optional
 
 from .. import names, wire
 from . import pcapng
+from .clock import WallClock
 from .files import Files
-from .frame import Frame
 from .identity import load_id
 from .ring import Ring
 from .source import Source
 from .sources import HasFileno, Sources, poll_for
-from .writer import packets
+from .writer import Arrival, packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
 _RETRY = 1.0
 #: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
 #: has to wake the recorder
-_GATHER = 0.001
-#: So many at once need no waiting for more.
-_MANY = 64
+_GATHER = 0.02
 
 
 class Recorder:
@@ -59,8 +59,10 @@ class Recorder:
         self._pieces: list[bytes] = []
         self._length = 0
         self._received = [0] * len(self._sources)
+        self._clock = WallClock()
+        self._latest = 0
         self._flush_at = 0.0
-        self._taken_at = 0.0
+        self._gather_until = 0.0
         self._open_at = 0.0
         self._full_since: Optional[float] = None
         self._left_until: Optional[float] = None
@@ -101,7 +103,7 @@ class Recorder:
             poll_for(wake).poll(1000 * min(seconds, _RETRY))
             self._try_again()
         else:
-            if time.monotonic() - self._taken_at < _GATHER:
+            if time.monotonic() < self._gather_until:
                 time.sleep(_GATHER)
             if not self._sources.are_open and time.monotonic() >= self._open_at:
                 self._sources.open_more()
@@ -110,16 +112,23 @@ class Recorder:
             self._take_from(self._sources.ready(wake, min(seconds, due)))
 
     def _take_from(self, ready: list[int]) -> None:
+        arrivals: list[Arrival] = []
+        if ready:
+            self._gather_until = time.monotonic() + _GATHER
         for index in ready:
             try:
-                self._take(index)
+                arrivals += self._receive(index)
             except OSError as error:
                 self._say(f"can't read kbus{self._sources[index].bus}: {error.strerror}")
                 self._sources.close(index)
                 if not any(source.is_open for source in self._sources):
                     # Nothing holds the module any more.
+                    self._keep(arrivals)
                     self._leave(_RETRY)
                     return
+        if len(ready) > 1:
+            arrivals.sort(key=itemgetter(0))
+        self._keep(arrivals)
         if self._length and time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
@@ -128,26 +137,35 @@ class Recorder:
         if self._full_since is None:
             self._try(self._files.tick)
 
-    def _take(self, index: int) -> int:
-        """Take the messages that one system call brings; how many they were. Raises OSError."""
+    def _receive(self, index: int) -> list[Arrival]:
+        """Return the messages that one system call brings. Raises OSError.
+
+        Their times ascend as the messages do: what an urgent one has overtaken has the time of that.
+        """
         source = self._sources[index]
-        messages = source.receive()
-        if not messages:
-            return 0
-        first = Frame(self.messages + 1, time.monotonic_ns(), source.lost)
-        self._taken_at = time.monotonic() if len(messages) < _MANY else 0.0
-        pieces = packets(pcapng.NATIVE, index, time.time_ns(), first, messages)
+        batch = source.receive()
+        self._received[index] += len(batch.messages)
+        if batch.queued:
+            self._gather_until = 0.0
+        ascending = islice(accumulate(batch.times, max, initial=self._latest), 1, None)
+        return [(at, index, source.lost, message) for at, message in zip(ascending, batch.messages)]
+
+    def _keep(self, arrivals: list[Arrival]) -> None:
+        """Keep the messages in memory, or write them, if that is due."""
+        if not arrivals:
+            return
+        offset = self._clock.offset(arrivals[0][0], arrivals[-1][0])
+        self._latest = arrivals[-1][0]
+        pieces = packets(pcapng.NATIVE, self.messages + 1, offset, arrivals)
         if not self._length:
             self._flush_at = time.monotonic() + self._flush_seconds
         self._pieces += pieces
         self._length += sum(map(len, pieces))
-        self._received[index] += len(messages)
-        self.messages += len(messages)
-        if self._trigger and any(names.matches(self._trigger, wire.name_of(each)) for each in messages):
+        self.messages += len(arrivals)
+        if self._trigger and any(names.matches(self._trigger, wire.name_of(each)) for *_, each in arrivals):
             self.snapshot()
         elif self._length >= self._flush_size:
             self.flush()
-        return len(messages)
 
     def flush(self) -> bool:
         """Give away what is in memory; False if there was no room for it, and it is still here."""
@@ -241,8 +259,9 @@ class Recorder:
         for index, source in enumerate(self._sources):
             with contextlib.suppress(OSError, ValueError):
                 left = source.ksock.num_messages()
-                while left > 0 and (taken := self._take(index)):
-                    left -= taken
+                while left > 0 and (arrivals := self._receive(index)):
+                    self._keep(arrivals)
+                    left -= len(arrivals)
                     self._tick()
         self.flush()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from .. import Ksock
+from .. import Batch, Ksock
 
 #: Longer than any administrator allows, so the queue is as long as one does
 _LONGEST_QUEUE = 0xFFFFFFFF
@@ -38,6 +38,8 @@ class Source:
             ksock.set_max_messages(self._queue)
             ksock.want_messages_once(True)
             ksock.report_lost_messages(True)
+            # Now KBUS takes note of the times of all that comes.
+            ksock.receive_bytes(self._room)
             for name in self.names:
                 _bind(ksock, name)
         except BaseException:
@@ -64,11 +66,11 @@ class Source:
             raise ValueError(f"kbus{self.bus} is not open")
         return self._ksock
 
-    def receive(self) -> list[bytes]:
+    def receive(self) -> Batch:
         """Return the messages that are queued, or those of them that fit into one system call."""
-        messages, lost = self.ksock.receive_bytes(self._room)
-        self.lost = self._lost_before + lost
-        return messages
+        batch = self.ksock.receive_bytes(self._room)
+        self.lost = self._lost_before + batch.lost
+        return batch
 
 
 def _bind(ksock: Ksock, name: str) -> None:

@@ -19,28 +19,32 @@ _BEFORE_MESSAGE = 8 + pcapng.PACKET[pcapng.NATIVE].size + frame.LENGTH
 _BESIDES_MESSAGE = _BEFORE_MESSAGE + 4
 
 
-def packets(order: str, interface: int, time_ns: int, first: Frame, messages: Iterable[bytes]) -> list[bytes]:
-    """Return the blocks of messages that were read at the same time, each in pieces to be joined.
+#: When a message was queued (CLOCK_MONOTONIC, ns), its interface, what that had lost by then, and the message
+Arrival = tuple[int, int, int, bytes]
 
-    ``time_ns`` is CLOCK_REALTIME. ``first`` is what is said of the first of them; the sequence numbers of the
-    others follow on. A message is whole words in the byte order of ``order``, as it was read.
+
+def packets(order: str, sequence: int, offset: int, arrivals: Iterable[Arrival]) -> list[bytes]:
+    """Return the blocks of messages, each in pieces to be joined.
+
+    ``sequence`` is the number of the first of them; those of the others follow on. ``offset`` is
+    CLOCK_REALTIME less CLOCK_MONOTONIC, in ns. A message is whole words in the byte order of ``order``, as it
+    was read.
     """
     pack_head, pack_facts, pack_length = (
         _PACKET_HEADS[order].pack,
         frame.FACTS[order].pack,
         pcapng.U32[order].pack,
     )
-    high, low = time_ns >> 32, time_ns & 0xFFFFFFFF
-    sequence, mono_ns, lost = first
     pieces: list[bytes] = []
-    for message in messages:
+    for mono_ns, interface, lost, message in arrivals:
+        time_ns = mono_ns + offset
         size = len(message)
         length = size + _BESIDES_MESSAGE
         captured = size + frame.LENGTH
         facts = pack_facts(sequence, mono_ns, lost)
         head = pack_head(
-            pcapng.ENHANCED_PACKET, length, interface, high, low, captured, captured,
-            frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
+            pcapng.ENHANCED_PACKET, length, interface, time_ns >> 32, time_ns & 0xFFFFFFFF,
+            captured, captured, frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
         )  # fmt: skip
         pieces += head, facts, message, pack_length(length)
         sequence += 1
@@ -73,8 +77,13 @@ class Writer:
         file.write(section_start(order, info, buses))
 
     def write(self, interface: int, time_ns: int, first: Frame, messages: Sequence[bytes]) -> None:
-        """Write messages of ``buses[interface]`` that were read at the same time; see ``packets``."""
-        self._file.write(b"".join(packets(self._order, interface, time_ns, first, messages)))
+        """Write messages of ``buses[interface]`` that came at the same time, CLOCK_REALTIME in ns.
+
+        ``first`` is what is said of the first of them; the sequence numbers of the others follow on.
+        """
+        arrivals = [(first.mono_ns, interface, first.lost, message) for message in messages]
+        blocks = packets(self._order, first.sequence, time_ns - first.mono_ns, arrivals)
+        self._file.write(b"".join(blocks))
         self.received[interface] += len(messages)
 
     def write_statistics(self, time_ns: int, dropped: Sequence[int]) -> None:

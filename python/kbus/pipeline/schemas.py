@@ -69,7 +69,7 @@ SESSION = (
 
 MESSAGES = (
     *SESSION,
-    Column("ts", "timestamp", "CLOCK_REALTIME when the recorder read the message, UTC, cut to microseconds"),
+    Column("ts", "timestamp", "CLOCK_REALTIME when the message was sent, UTC, cut to microseconds"),
     Column("ts_ns", "bigint", "the same in nanoseconds since 1970"),
     Column("mono_ns", "bigint", "CLOCK_MONOTONIC of the device at the same moment, ns"),
     Column("rec_seq", "bigint", "the recorder's sequence number"),
