@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 from kbus import Announcement, Request, reply_to
@@ -112,6 +113,25 @@ def test_a_session(ksock: OpenKsock) -> None:
         top.press("q")
         assert top.end() == 0
         assert top.screen()[0] == "ended with status 0"
+
+
+def test_latencies_are_those_of_sending(ksock: OpenKsock) -> None:
+    """However late, and together, kbus top has read them."""
+    asker, replier = ksock(), ksock()
+    replier.bind("$.Lamp", replier=True)
+    with terminal("top", "--interval", "0.3", columns=80, lines=10) as top:
+        top.wait_for("names: none")
+        (pid,) = {each.pid for each in bindings()} - {os.getpid()}
+        os.kill(pid, signal.SIGSTOP)
+        asker.send_msg(Request("$.Lamp"))
+        time.sleep(0.2)
+        replier.send_msg(reply_to(take(replier)))
+        time.sleep(0.2)
+        os.kill(pid, signal.SIGCONT)
+        top.wait_for("$.Lamp")
+        latency = next(line.split()[5] for line in top.screen() if line.endswith("$.Lamp"))
+    assert latency.endswith("ms")
+    assert 200 <= float(latency[:-2]) < 1000
 
 
 def test_it_observes_only_what_it_is_asked_to(ksock: OpenKsock) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from ... import Ksock, inspect
+from ...messages import received
 from ..failures import proc_failure
 from ..processes import command_of
 from .rates import Rates
@@ -23,13 +24,15 @@ class Counting:
         self._traffic = Traffic(time.monotonic())
         self._rates = Rates(command_of)
         self._unseen = 0
+        # From now on KBUS takes note of when messages are sent.
+        self.read()
 
     def read(self) -> None:
         """Count messages that are queued, as many as come with one system call."""
-        messages = self._ksock.receive_many(0)
+        batch = self._ksock.receive_bytes()
         now = time.monotonic()
-        for message in messages:
-            self._traffic.take(message, now)
+        for message, at in zip(batch.messages, batch.times):
+            self._traffic.take(received(message, 1)[0], at / 1e9 if at else now)
 
     def clear(self) -> None:
         """Count from 0."""

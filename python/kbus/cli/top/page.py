@@ -23,7 +23,7 @@ q         quit
 
 Names: RATE and BYTES/S are those of the last interval, the rest is counted
 since kbus top began. LATENCY is the mean time from a Request to its answer,
-as they were read here (together: at one time), LONGEST the longest.
+from when the one to when the other was sent, LONGEST the longest.
 KSocks: SENT/S, READ/S, LOST/S: of the last interval; the rest is what
 /proc/kbus/stats has.
 Unseen: requests that wait, but were sent before kbus top began, or by other
