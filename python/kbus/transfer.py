@@ -36,7 +36,7 @@ _SHORTEST = abi.MESSAGE_HEADER.size + abi.padded(abi.MIN_NAME_LEN) + abi.U32.siz
 _LONGEST_WAIT = 1e9
 
 #: The argument from ``send`` to ``kept``
-_INPUT = struct.Struct("=5Q5I")
+INPUT = struct.Struct("=5Q5I")
 #: ``sent``, ``error``, ``kept``
 _PROGRESS = struct.Struct("=3I")
 _PROGRESS_AT = 48
@@ -54,10 +54,10 @@ def deadline_after(timeout: Optional[float]) -> int:
     return max(time.monotonic_ns() + int(1e9 * min(timeout, _LONGEST_WAIT)), abi.TRANSFER_NOW)
 
 
-def _memory(size: int) -> tuple[memoryview, int]:
+def memory(size: int) -> tuple[memoryview, int]:
     """Return ``size`` bytes and their address, which is good as long as the view is."""
-    memory = array("B", b"\0") * size
-    return memoryview(memory), memory.buffer_info()[0]
+    found = array("B", b"\0") * size
+    return memoryview(found), found.buffer_info()[0]
 
 
 def _grown(size: int) -> int:
@@ -86,8 +86,8 @@ class _Outgoing:
     def __init__(self) -> None:
         # At most 1024 bytes: with more, fcntl.ioctl does not let other threads run meanwhile.
         self.argument = bytearray(abi.TRANSFER.size)
-        self.ids, self.ids_at = _memory(_IDS * abi.MSG_ID.size)
-        self.view, self.address = _memory(_SMALL)
+        self.ids, self.ids_at = memory(_IDS * abi.MSG_ID.size)
+        self.view, self.address = memory(_SMALL)
         abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, 1)
 
     def fill(
@@ -96,9 +96,9 @@ class _Outgoing:
         """Copy the messages to the memory, and say in the argument what is to be done."""
         length = len(messages)
         if length > len(self.view):
-            self.view, self.address = _memory(_grown(length))
+            self.view, self.address = memory(_grown(length))
         self.view[:length] = messages
-        _INPUT.pack_into(
+        INPUT.pack_into(
             self.argument, 0,
             self.address, self.ids_at, receive, deadline, 0, length, receive_len, 0, 0, 0,
         )  # fmt: skip
@@ -121,7 +121,7 @@ class _Incoming:
         if len(self.view) >= size:
             # A message that fits came just after the kernel's last look at the queue.
             return
-        self.view, self.address = _memory(_grown(size))
+        self.view, self.address = memory(_grown(size))
         _U64.pack_into(self.argument, _RECEIVE_AT, self.address)
         abi.U32.pack_into(self.argument, _RECEIVE_LEN_AT, len(self.view))
 
@@ -144,7 +144,7 @@ class _TimedIncoming(_Incoming):
         if len(self.view) >= size:
             return
         super().make_room(size)
-        times, address = _memory(_U64.size * (len(self.view) // _SHORTEST))
+        times, address = memory(_U64.size * (len(self.view) // _SHORTEST))
         self.times = times.cast("Q")
         _U64.pack_into(self.argument, _TIMES_AT, address)
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import errno
 import struct
-from array import array
 from collections.abc import Callable
 from fcntl import ioctl
 from functools import lru_cache
 
 from .. import Ksock, abi
+from ..transfer import INPUT, memory
 
 #: How much is sent with one call. The kernel copies in as much at a time.
 MOST_BYTES = 64 * 1024
 MOST_MESSAGES = 128
 _RECEIVE_SIZE = 256 * 1024
 
-_IN = struct.Struct("=5Q5I")
 #: lost, send_len and receive_len (not looked at), sent, error, kept, received, received_len, queued, next_len
 _OUT = struct.Struct("=QQ7I")
 _OUT_AT = 32
@@ -64,8 +63,8 @@ class Bus:
         self.received = 0
         self.lost = 0
         self._argument = bytearray(abi.TRANSFER.size)
-        self._outgoing = _Memory(MOST_BYTES)
-        self._incoming = _Memory(_RECEIVE_SIZE)
+        self._out, self._out_at = memory(MOST_BYTES)
+        self._in, self._in_at = memory(_RECEIVE_SIZE)
 
     def fileno(self) -> int:
         """Return the descriptor of the KSock, which is readable when messages wait."""
@@ -90,13 +89,13 @@ class Bus:
         were received, one after the other. Those after one that was refused are not sent.
         """
         length = len(outgoing)
-        if length > self._outgoing.size:
-            self._outgoing = _Memory(length)
-        out, incoming, argument = self._outgoing, self._incoming, self._argument
-        out.view[:length] = outgoing
-        _IN.pack_into(
+        if length > len(self._out):
+            self._out, self._out_at = memory(length)
+        self._out[:length] = outgoing
+        incoming, argument = self._in, self._argument
+        INPUT.pack_into(
             argument, 0,
-            out.address, 0, incoming.address, abi.TRANSFER_NOW, 0, length, incoming.size, 0, 0, 0,
+            self._out_at, 0, self._in_at, abi.TRANSFER_NOW, 0, length, len(incoming), 0, 0, 0,
         )  # fmt: skip
         try:
             ioctl(self._fd, abi.IOC_TRANSFER, argument)
@@ -106,18 +105,8 @@ class Bus:
         self.lost, _, sent, error, _, self.received, received_len, self.queued, next_len = _OUT.unpack_from(
             argument, _OUT_AT
         )
-        received = incoming.view[:received_len].tobytes() if received_len else b""
-        if next_len > incoming.size:
-            self._incoming = _Memory(next_len)
+        received = incoming[:received_len].tobytes() if received_len else b""
+        if next_len > len(incoming):
+            self._in, self._in_at = memory(next_len)
         # If a signal came before all of them were sent, that has refused none.
         return sent, 0 if error == errno.EINTR else error, received
-
-
-class _Memory:
-    """Bytes and where they are."""
-
-    def __init__(self, size: int) -> None:
-        memory = array("B", bytes(size))
-        self.size = size
-        self.address = memory.buffer_info()[0]
-        self.view = memoryview(memory)
