@@ -130,6 +130,8 @@ def test_latencies_are_those_of_sending(ksock: OpenKsock) -> None:
         os.kill(pid, signal.SIGCONT)
         top.wait_for("$.Lamp")
         latency = next(line.split()[5] for line in top.screen() if line.endswith("$.Lamp"))
+        top.press("q")
+        assert top.end() == 0
     assert latency.endswith("ms")
     assert 200 <= float(latency[:-2]) < 1000
 
