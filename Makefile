@@ -139,17 +139,21 @@ test-vm: module
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
 	# An emulated processor has no secrets to keep, and takes a tenth longer if the kernel protects them.
-	$(vm) --memory $(memory) --option mitigations=off --results $(results) --timeout $(limit) \
+	$(vm) --memory $(memory) --option mitigations=off $(options) --results $(results) --timeout $(limit) \
 		-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'
 
 test-debug: results := build/test-debug
+# In which slab caches faults may be injected, by how their names begin: in all but those of kmemleak.
+comma := ,
+beginnings := $(shell echo {0..9} {A..Z} {a..j} kb ke ki kmal kmem_ ks {l..z})
 # kmemleak looks at all memory, four times.
 test-debug:
 	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' \
-		divisor=6 memory=1G results='$(results)' limit='$(limit)'
+		divisor=6 memory=1G results='$(results)' limit='$(limit)' \
+		options='--option "slub_debug=A$(subst $() ,,$(beginnings:%=$(comma)%*))"'
 
 matrix:
 	@$(venv)
