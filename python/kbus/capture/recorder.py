@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, repeat
 from operator import itemgetter
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from .. import names, wire
 from . import pcapng
@@ -18,13 +18,22 @@ from .identity import load_id
 from .ring import Ring
 from .source import Source
 from .sources import HasFileno, Sources, poll_for
-from .writer import Arrival, packets
+from .writer import packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
 _RETRY = 1.0
 #: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
 #: has to wake the recorder
 _GATHER = 0.02
+
+
+class _Arrived(NamedTuple):
+    """Messages that one system call has brought: where, what that had lost, and when each was queued."""
+
+    interface: int
+    lost: int
+    times: list[int]
+    messages: list[bytes]
 
 
 class Recorder:
@@ -112,23 +121,21 @@ class Recorder:
             self._take_from(self._sources.ready(wake, min(seconds, due)))
 
     def _take_from(self, ready: list[int]) -> None:
-        arrivals: list[Arrival] = []
+        arrived: list[_Arrived] = []
         if ready:
             self._gather_until = time.monotonic() + _GATHER
         for index in ready:
             try:
-                arrivals += self._receive(index)
+                arrived += self._receive(index)
             except OSError as error:
                 self._say(f"can't read kbus{self._sources[index].bus}: {error.strerror}")
                 self._sources.close(index)
                 if not any(source.is_open for source in self._sources):
                     # Nothing holds the module any more.
-                    self._keep(arrivals)
+                    self._keep(arrived)
                     self._leave(_RETRY)
                     return
-        if len(ready) > 1:
-            arrivals.sort(key=itemgetter(0))
-        self._keep(arrivals)
+        self._keep(arrived)
         if self._length and time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
@@ -137,35 +144,41 @@ class Recorder:
         if self._full_since is None:
             self._try(self._files.tick)
 
-    def _receive(self, index: int) -> list[Arrival]:
-        """Return the messages that one system call brings. Raises OSError.
-
-        Their times ascend as the messages do: what an urgent one has overtaken has the time of that.
-        """
+    def _receive(self, index: int) -> list[_Arrived]:
+        """Return the messages that one system call brings, if any. Raises OSError."""
         source = self._sources[index]
         batch = source.receive()
+        if not batch.messages:
+            return []
         self._received[index] += len(batch.messages)
         if batch.queued:
             self._gather_until = 0.0
-        ascending = islice(accumulate(batch.times, max, initial=self._latest), 1, None)
-        return [(at, index, source.lost, message) for at, message in zip(ascending, batch.messages)]
+        return [_Arrived(index, source.lost, _ascending(batch.times, self._latest), batch.messages)]
 
-    def _keep(self, arrivals: list[Arrival]) -> None:
-        """Keep the messages in memory, or write them, if that is due."""
-        if not arrivals:
+    def _keep(self, arrived: list[_Arrived]) -> None:
+        """Keep the messages in memory, in the order of their times, or write them, if that is due."""
+        if not arrived:
             return
-        offset = self._clock.offset(arrivals[0][0], arrivals[-1][0])
-        self._latest = arrivals[-1][0]
-        pieces = packets(pcapng.NATIVE, self.messages + 1, offset, arrivals)
+        latest = max(each.times[-1] for each in arrived)
+        offset = self._clock.offset(min(each.times[0] for each in arrived), latest)
+        self._latest = latest
+        columns = (
+            zip(each.times, repeat(each.interface), repeat(each.lost), each.messages) for each in arrived
+        )
+        rows = next(columns) if len(arrived) == 1 else sorted(chain(*columns), key=itemgetter(0))
+        pieces = packets(pcapng.NATIVE, self.messages + 1, offset, rows)
         if not self._length:
             self._flush_at = time.monotonic() + self._flush_seconds
         self._pieces += pieces
         self._length += sum(map(len, pieces))
-        self.messages += len(arrivals)
-        if self._trigger and any(names.matches(self._trigger, wire.name_of(each)) for *_, each in arrivals):
+        self.messages += sum(len(each.messages) for each in arrived)
+        if self._trigger and any(map(self._is_trigger, chain(*(each.messages for each in arrived)))):
             self.snapshot()
         elif self._length >= self._flush_size:
             self.flush()
+
+    def _is_trigger(self, message: bytes) -> bool:
+        return self._trigger is not None and names.matches(self._trigger, wire.name_of(message))
 
     def flush(self) -> bool:
         """Give away what is in memory; False if there was no room for it, and it is still here."""
@@ -259,9 +272,9 @@ class Recorder:
         for index, source in enumerate(self._sources):
             with contextlib.suppress(OSError, ValueError):
                 left = source.ksock.num_messages()
-                while left > 0 and (arrivals := self._receive(index)):
-                    self._keep(arrivals)
-                    left -= len(arrivals)
+                while left > 0 and (arrived := self._receive(index)):
+                    self._keep(arrived)
+                    left -= len(arrived[0].messages)
                     self._tick()
         self.flush()
 
@@ -274,3 +287,10 @@ class Recorder:
         except OSError as error:
             self._say(f"can't finish the file: {error.strerror}")
         return sum(self._received)
+
+
+def _ascending(times: list[int], at_least: int) -> list[int]:
+    """Return times that do not go back: what an urgent message has overtaken has the time of that."""
+    if times[0] >= at_least and times == sorted(times):
+        return times
+    return list(islice(accumulate(times, max, initial=at_least), 1, None))

@@ -37,14 +37,14 @@ def packets(order: str, sequence: int, offset: int, arrivals: Iterable[Arrival])
     )
     pieces: list[bytes] = []
     for mono_ns, interface, lost, message in arrivals:
-        time_ns = mono_ns + offset
+        high, low = divmod(mono_ns + offset, 1 << 32)
         size = len(message)
         length = size + _BESIDES_MESSAGE
         captured = size + frame.LENGTH
         facts = pack_facts(sequence, mono_ns, lost)
         head = pack_head(
-            pcapng.ENHANCED_PACKET, length, interface, time_ns >> 32, time_ns & 0xFFFFFFFF,
-            captured, captured, frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
+            pcapng.ENHANCED_PACKET, length, interface, high, low, captured, captured,
+            frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
         )  # fmt: skip
         pieces += head, facts, message, pack_length(length)
         sequence += 1
