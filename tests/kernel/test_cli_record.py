@@ -69,6 +69,27 @@ def _blocks(path: Path) -> int:
     return sum(60 + each.message.total_length() + 4 for each in found)
 
 
+def test_times_are_those_of_sending(ksock: OpenKsock, tmp_path: Path) -> None:
+    """However late the recorder reads the messages, and all at once."""
+    sender = ksock()
+    with recording(tmp_path) as recorder:
+        recorder.send_signal(signal.SIGSTOP)
+        bounds = [time.monotonic_ns()]
+        for _ in range(20):
+            sender.send_msg(Announcement("$.A"))
+            bounds.append(time.monotonic_ns())
+        offset = time.time_ns() - time.monotonic_ns()
+        time.sleep(0.2)
+        recorder.send_signal(signal.SIGCONT)
+        ended(recorder)
+    found = records(*captures(tmp_path))
+    assert len(found) == 20
+    for each, begin, end in zip(found, bounds, bounds[1:]):
+        assert begin <= each.facts.mono_ns <= end
+        # By the clock on the wall it is as exact as two clocks can be compared.
+        assert abs(each.time_ns - each.facts.mono_ns - offset) < 50_000_000
+
+
 def test_only_some_names_of_several_devices(new_device: NewDevice, ksock: OpenKsock, tmp_path: Path) -> None:
     other = new_device()
     here, there = ksock(), ksock(other)
