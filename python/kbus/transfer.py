@@ -12,10 +12,10 @@ import struct
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fcntl import ioctl
 from io import FileIO
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, TypeVar
 
 from . import abi
 from .errors import SendManyError
@@ -118,10 +118,12 @@ class _Incoming:
 
     def make_room(self, size: int) -> None:
         """Have memory for so many bytes at least."""
-        if len(self.view) >= size:
-            # A message that fits came just after the kernel's last look at the queue.
-            return
-        self.view, self.address = memory(_grown(size))
+        # If there is enough, one that fits came just after the kernel's last look at the queue.
+        if len(self.view) < size:
+            self._replace(_grown(size))
+
+    def _replace(self, size: int) -> None:
+        self.view, self.address = memory(size)
         _U64.pack_into(self.argument, _RECEIVE_AT, self.address)
         abi.U32.pack_into(self.argument, _RECEIVE_LEN_AT, len(self.view))
 
@@ -140,13 +142,14 @@ class _TimedIncoming(_Incoming):
 
     __slots__ = ("times",)
 
-    def make_room(self, size: int) -> None:
-        if len(self.view) >= size:
-            return
-        super().make_room(size)
-        times, address = memory(_U64.size * (len(self.view) // _SHORTEST))
+    def _replace(self, size: int) -> None:
+        super()._replace(size)
+        times, address = memory(_U64.size * (size // _SHORTEST))
         self.times = times.cast("Q")
         _U64.pack_into(self.argument, _TIMES_AT, address)
+
+
+_M = TypeVar("_M", _Outgoing, _Incoming, _TimedIncoming)
 
 
 def _received(argument: bytearray, view: memoryview) -> list[Message]:
@@ -216,7 +219,7 @@ class Transfer:
 
     def send(self, message: bytes) -> MessageId:
         """Send a message, and return its id."""
-        out = self._take_outgoing()
+        out = _taken(self._outgoing, _Outgoing)
         argument = out.argument
         out.fill(message)
         ioctl(self._file, abi.IOC_TRANSFER, argument)
@@ -226,7 +229,7 @@ class Transfer:
             ioctl(self._file, abi.IOC_TRANSFER, argument)
             _, error, _ = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
         network_id, serial_num = abi.MSG_ID.unpack_from(out.ids)
-        self._put_back_outgoing(out)
+        _put_back(self._outgoing, out)
         if error:
             raise OSError(error, os.strerror(error))
         return trusted_id(network_id, serial_num)
@@ -242,7 +245,7 @@ class Transfer:
         return sent
 
     def _send_batch(self, batch: bytes, sent: list[MessageId]) -> None:
-        out = self._take_outgoing()
+        out = _taken(self._outgoing, _Outgoing)
         argument = out.argument
         out.fill(batch)
         error = errno.EINTR
@@ -252,7 +255,7 @@ class Transfer:
             count, error, kept = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
             ids = out.ids[: count * abi.MSG_ID.size]
             sent += [trusted_id(*pair) for pair in abi.MSG_ID.iter_unpack(ids)]
-        self._put_back_outgoing(out)
+        _put_back(self._outgoing, out)
         if error:
             raise SendManyError(error, os.strerror(error), sent, bool(kept))
 
@@ -265,7 +268,7 @@ class Transfer:
         If a signal came together with messages, and its handler raises an exception, these are put
         ``aside``.
         """
-        incoming = self._take_incoming()
+        incoming = _taken(self._incoming, _Incoming)
         argument = incoming.argument
         try:
             incoming.ask(deadline, at_most)
@@ -285,7 +288,7 @@ class Transfer:
             aside += _received(argument, incoming.view)
             raise
         _forget(argument)
-        self._put_back_incoming(incoming)
+        _put_back(self._incoming, incoming)
         return messages
 
     def receive_bytes(self, room: int) -> Batch:
@@ -293,7 +296,7 @@ class Transfer:
 
         There is memory for ``room`` bytes of them, or for one message.
         """
-        incoming = self._timed.pop() if self._timed else _TimedIncoming()
+        incoming = _taken(self._timed, _TimedIncoming)
         argument = incoming.argument
         incoming.make_room(room)
         while True:
@@ -306,40 +309,32 @@ class Transfer:
         messages = split(incoming.view[:length].tobytes(), count) if count else []
         times = incoming.times[:count].tolist()
         (lost,) = _U64.unpack_from(argument, _LOST_AT)
-        if len(incoming.view) <= _MOST_KEPT:
-            self._timed.append(incoming)
+        _put_back(self._timed, incoming)
         return Batch(messages, times, lost, queued)
 
     def exchange(self, message: bytes, deadline: int) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""
-        out, incoming = self._take_outgoing(), self._take_incoming()
+        out, incoming = _taken(self._outgoing, _Outgoing), _taken(self._incoming, _Incoming)
         out.fill(message, deadline, incoming.address, len(incoming.view))
         return Exchange(self._file, out, incoming)
 
     def finish(self, exchange: Exchange) -> None:
         """Let others have the memory of an exchange, which must not be used any more."""
-        self._put_back_outgoing(exchange.out)
-        self._put_back_incoming(exchange.incoming)
+        _put_back(self._outgoing, exchange.out)
+        _put_back(self._incoming, exchange.incoming)
 
-    def _take_outgoing(self) -> _Outgoing:
-        try:
-            return self._outgoing.pop()
-        except IndexError:
-            return _Outgoing()
 
-    def _put_back_outgoing(self, out: _Outgoing) -> None:
-        if len(out.view) <= _MOST_KEPT:
-            self._outgoing.append(out)
+def _taken(pool: list[_M], make: Callable[[], _M]) -> _M:
+    """Return memory of the pool, or new memory if all of it is in use."""
+    try:
+        return pool.pop()
+    except IndexError:
+        return make()
 
-    def _take_incoming(self) -> _Incoming:
-        try:
-            return self._incoming.pop()
-        except IndexError:
-            return _Incoming()
 
-    def _put_back_incoming(self, incoming: _Incoming) -> None:
-        if len(incoming.view) <= _MOST_KEPT:
-            self._incoming.append(incoming)
+def _put_back(pool: list[_M], memory: _M) -> None:
+    if len(memory.view) <= _MOST_KEPT:
+        pool.append(memory)
 
 
 def _batches(messages: Iterable[bytes]) -> Iterator[bytes]:
