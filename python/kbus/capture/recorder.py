@@ -172,13 +172,11 @@ class Recorder:
         self._pieces += pieces
         self._length += sum(map(len, pieces))
         self.messages += sum(len(each.messages) for each in arrived)
-        if self._trigger and any(map(self._is_trigger, chain(*(each.messages for each in arrived)))):
+        trigger, messages = self._trigger, chain(*(each.messages for each in arrived))
+        if trigger and any(names.matches(trigger, wire.name_of(each)) for each in messages):
             self.snapshot()
         elif self._length >= self._flush_size:
             self.flush()
-
-    def _is_trigger(self, message: bytes) -> bool:
-        return self._trigger is not None and names.matches(self._trigger, wire.name_of(message))
 
     def flush(self) -> bool:
         """Give away what is in memory; False if there was no room for it, and it is still here."""
