@@ -148,7 +148,7 @@ debug-kernel:
 test-debug: results := build/test-debug
 # In which slab caches faults may be injected, by how their names begin: in all but those of kmemleak.
 comma := ,
-beginnings := $(shell echo {0..9} {A..Z} {a..j} kb ke ki kmal kmem_ ks {l..z})
+beginnings = $(shell echo {0..9} {A..Z} {a..j} kb ke ki kmal kmem_ ks {l..z})
 # kmemleak looks at all memory, four times.
 test-debug:
 	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' \

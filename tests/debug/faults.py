@@ -234,7 +234,9 @@ def configure() -> None:
     The kernel's command line says in which slab caches allocations may fail: make test-debug.
     """
     left_alone = {path.parent.name for path in CACHES.glob("*/failslab") if path.read_text() == "0\n"}
-    assert left_alone == KMEMLEAKS
+    assert left_alone == KMEMLEAKS, (
+        f"no faults in {sorted(left_alone)}: not the command line of make test-debug"
+    )
     (DEBUGFS / "failslab" / "cache-filter").write_text("Y")
     for fault in ("failslab", "fail_page_alloc", "fail_usercopy"):
         (DEBUGFS / fault / "verbose").write_text("0")
