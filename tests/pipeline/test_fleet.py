@@ -10,13 +10,14 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kbus import Message, MessageId, abi
 from kbus.pipeline import derive
 from kbus.pipeline.answers import repliers
 from kbus.pipeline.ingest import ingest
 from kbus.pipeline.scope import Scope, Tables
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
-from tests.pipeline.captures import NOON
+from tests.pipeline.captures import NOON, capture
 
 
 class Fleet(NamedTuple):
@@ -107,6 +108,33 @@ def test_piece_by_piece_and_late_files_give_the_same(
     ):
         columns = [name for name in again[table].columns if name not in ("capture", "offset")]
         assert rows(again[table], *columns) == rows(made.tables[table], *columns), table
+
+
+def test_what_is_read_only_for_its_neighbours_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The day before comes late: that and this one are made again, for which the day after is read."""
+    midnight, begin_mono = NOON + 43_200 * fleet.SECOND, 10**15
+    pieces = (("before", -30, 1), ("this", 1, 86_397), ("after", 86_401, 1))
+    for number, (name, begin, step) in enumerate(pieces):
+        asked = [
+            Message("$.A", flags=abi.BIT_WANT_A_REPLY, from_=3, id=MessageId(0, 1 + 2 * number + each))
+            for each in range(2)
+        ]
+        since = begin * fleet.SECOND
+        raw = capture(
+            asked,
+            begin_ns=midnight + since,
+            step_ns=step * fleet.SECOND,
+            first=1 + 2 * number,
+            mono_ns=begin_mono + since,
+        )
+        (tmp_path / f"{name}.pcapng").write_bytes(raw)
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=1)
+    for some in (("this", "after"), ("before",)):
+        ingest(spark, warehouse, [str(tmp_path / f"{name}.pcapng") for name in some])
+        done = derive.make_conversations(spark, warehouse)
+        assert done.partitions == 2
+    found = rows(Tables(spark, warehouse, Scope())["conversations"], "serial")
+    assert found == [(serial,) for serial in range(1, 7)]
 
 
 def test_nothing_new_is_nothing_to_do(made: Fleet, spark: SparkSession) -> None:
