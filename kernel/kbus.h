@@ -187,7 +187,7 @@ struct kbus_msg {
 	struct kbus_user *payer;
 	size_t charged;
 	const void *owner;
-	struct page **pages;
+	void **pages;
 	unsigned int nr_pages;
 	u8 nr_items_used;
 	atomic64_t queued_at;
@@ -217,7 +217,7 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 void kbus_msg_uncharge(struct kbus_msg *msg);
 void kbus_msg_put(struct kbus_msg *msg);
 void kbus_msg_free(struct kbus_msg *msg);
-void kbus_page_free(struct page *page);
+void kbus_page_free(void *page);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
 int kbus_msg_check_filled(const struct kbus_msg *msg);
@@ -268,8 +268,8 @@ void kbus_spares_drop_all(void);
 const void *kbus_spares_owner(void);
 struct kbus_msg *kbus_spare_msg(const void *owner);
 bool kbus_spare_msg_keep(struct kbus_msg *msg);
-unsigned int kbus_spare_pages(const void *owner, struct page **pages, unsigned int count);
-unsigned int kbus_spare_pages_keep(const void *owner, struct page **pages,
+unsigned int kbus_spare_pages(const void *owner, void **pages, unsigned int count);
+unsigned int kbus_spare_pages_keep(const void *owner, void **pages,
 				   unsigned int count);
 
 /* ---- queue.c: what one KSock has to read ---- */

@@ -3,10 +3,9 @@
  * One message: from user bytes to an object that queues share, and back.
  *
  * The beginning of a message, with its header and name, is in the object
- * itself, the rest in single pages, so that no message needs a large contiguous
- * piece of memory.
+ * itself, the rest in pages. Single ones will do, so that no message needs a large
+ * contiguous piece of memory; but those that follow each other are copied at once.
  */
-#include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -19,6 +18,10 @@
  */
 #define KBUS_MSG_HEAD_MAX	(2048 - sizeof(struct kbus_msg))
 #define KBUS_MSG_SMALL		(KBUS_MSG_LEAST - sizeof(struct kbus_msg))
+
+/* So many pages are allocated at once, if they are easily had, and copied at once. */
+#define KBUS_RUN_ORDER		3
+#define KBUS_RUN_PAGES		BIT(KBUS_RUN_ORDER)
 
 /* What is longer is copied faster by copy_to_user(), which takes a while to begin. */
 #define KBUS_MSG_FEW_BYTES	512
@@ -61,9 +64,9 @@ static void kbus_pages_count(long change)
 		atomic_long_add(change, &kbus_nr_pages);
 }
 
-void kbus_page_free(struct page *page)
+void kbus_page_free(void *page)
 {
-	__free_page(page);
+	free_page((unsigned long)page);
 	kbus_pages_count(-1);
 }
 
@@ -140,33 +143,64 @@ struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 	return msg;
 }
 
-/* Give the message the page that its byte @pos is in. */
+/* Give the message pages that follow each other, from the @i-th on, if they are easily had. */
+static bool kbus_msg_add_run(struct kbus_msg *msg, unsigned int i)
+{
+	unsigned long run;
+	unsigned int n;
+
+	if (msg->nr_pages - i < KBUS_RUN_PAGES)
+		return false;
+	run = __get_free_pages((KBUS_GFP | __GFP_NORETRY) &
+			       ~(__GFP_RETRY_MAYFAIL | __GFP_DIRECT_RECLAIM), KBUS_RUN_ORDER);
+	if (!run)
+		return false;
+	/* They may go one by one: some to the spare ones. */
+	split_page(virt_to_page((void *)run), KBUS_RUN_ORDER);
+	for (n = 0; n < KBUS_RUN_PAGES; n++)
+		msg->pages[i + n] = (void *)(run + n * PAGE_SIZE);
+	kbus_pages_count(KBUS_RUN_PAGES);
+	return true;
+}
+
+/* Give the message the page that its byte @pos is in; if it has none, nor has it any after it. */
 static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
 {
 	unsigned int i = (pos - msg->head_len) >> PAGE_SHIFT;
 
-	if (msg->pages[i])
+	if (msg->pages[i] || kbus_msg_add_run(msg, i))
 		return 0;
-	msg->pages[i] = alloc_page(KBUS_GFP | __GFP_HIGHMEM);
+	msg->pages[i] = (void *)__get_free_page(KBUS_GFP);
 	if (!msg->pages[i])
 		return -ENOMEM;
 	kbus_pages_count(1);
 	return 0;
 }
 
-/* The page of byte @pos, which is beyond the head, and where in it that byte is */
-static struct page *kbus_msg_page(const struct kbus_msg *msg, u32 pos, u32 *offset)
+/* Where byte @pos of a message is */
+static u8 *kbus_msg_at(const struct kbus_msg *msg, u32 pos)
 {
-	*offset = offset_in_page(pos - msg->head_len);
-	return msg->pages[(pos - msg->head_len) >> PAGE_SHIFT];
+	u32 beyond = pos - msg->head_len;
+
+	if (pos < msg->head_len)
+		return (u8 *)msg->head + pos;
+	return msg->pages[beyond >> PAGE_SHIFT] + offset_in_page(beyond);
 }
 
 /* How many of the @count bytes from @pos on are in one piece */
 static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
 {
-	u32 span = pos < msg->head_len ? msg->head_len - pos :
-		PAGE_SIZE - offset_in_page(pos - msg->head_len);
+	u32 span, i;
 
+	if (pos < msg->head_len)
+		return min(msg->head_len - pos, count);
+	i = (pos - msg->head_len) >> PAGE_SHIFT;
+	span = PAGE_SIZE - offset_in_page(pos - msg->head_len);
+	while (span < count && span < (KBUS_RUN_PAGES - 1) * PAGE_SIZE &&
+	       msg->pages[i + 1] == msg->pages[i] + PAGE_SIZE) {
+		span += PAGE_SIZE;
+		i++;
+	}
 	return min(span, count);
 }
 
@@ -179,14 +213,12 @@ static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
 		return -EFAULT;
 	msg->filled = msg->head_len;
 	while (msg->filled < msg->len) {
-		u32 span = kbus_msg_span(msg, msg->filled, msg->len - msg->filled);
-		struct page *page;
-		u32 offset;
+		u32 span;
 
 		if (kbus_msg_add_page(msg, msg->filled))
 			return -ENOMEM;
-		page = kbus_msg_page(msg, msg->filled, &offset);
-		if (copy_page_from_iter(page, offset, span, from) != span)
+		span = kbus_msg_span(msg, msg->filled, msg->len - msg->filled);
+		if (copy_from_iter(kbus_msg_at(msg, msg->filled), span, from) != span)
 			return -EFAULT;
 		msg->filled += span;
 		cond_resched();
@@ -330,23 +362,6 @@ void kbus_msg_append_padding(struct kbus_msg *msg, u32 len)
 	kbus_msg_append_bytes(msg, zero, -len & 3);
 }
 
-static void *kbus_msg_map(const struct kbus_msg *msg, u32 pos)
-{
-	struct page *page;
-	u32 offset;
-
-	if (pos < msg->head_len)
-		return (void *)msg->head + pos;
-	page = kbus_msg_page(msg, pos, &offset);
-	return kmap_local_page(page) + offset;
-}
-
-static void kbus_msg_unmap(const struct kbus_msg *msg, u32 pos, void *addr)
-{
-	if (pos >= msg->head_len)
-		kunmap_local(addr);
-}
-
 /**
  * kbus_msg_append() - add what a message still lacks
  * @msg: the message
@@ -370,14 +385,9 @@ int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from
 
 	while (msg->filled < end) {
 		u32 span = kbus_msg_span(msg, msg->filled, end - msg->filled);
-		void *dst, *src;
 
 		span = kbus_msg_span(piece, from, span);
-		dst = kbus_msg_map(msg, msg->filled);
-		src = kbus_msg_map(piece, from);
-		memcpy(dst, src, span);
-		kbus_msg_unmap(piece, from, src);
-		kbus_msg_unmap(msg, msg->filled, dst);
+		memcpy(kbus_msg_at(msg, msg->filled), kbus_msg_at(piece, from), span);
 		msg->filled += span;
 		from += span;
 	}
@@ -402,20 +412,15 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 
 	hdr.flags = flags;
 	while (done < count) {
-		u32 span, offset;
+		u32 span;
 		size_t n;
 
 		if (pos < sizeof(hdr)) {
 			span = min_t(u32, sizeof(hdr) - pos, count - done);
 			n = copy_to_iter((u8 *)&hdr + pos, span, to);
-		} else if (pos < msg->head_len) {
-			span = kbus_msg_span(msg, pos, count - done);
-			n = copy_to_iter(msg->head + pos, span, to);
 		} else {
-			struct page *page = kbus_msg_page(msg, pos, &offset);
-
 			span = kbus_msg_span(msg, pos, count - done);
-			n = copy_page_to_iter(page, offset, span, to);
+			n = copy_to_iter(kbus_msg_at(msg, pos), span, to);
 			cond_resched();
 		}
 		done += n;
@@ -547,12 +552,8 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 		guard = *(const u32 *)(msg->head + msg->len - sizeof(guard));
 		return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 	}
-	for (i = 0; i < sizeof(guard); i++) {
-		u8 *byte = kbus_msg_map(msg, msg->len - sizeof(guard) + i);
-
-		((u8 *)&guard)[i] = *byte;
-		kbus_msg_unmap(msg, msg->len - sizeof(guard) + i, byte);
-	}
+	for (i = 0; i < sizeof(guard); i++)
+		((u8 *)&guard)[i] = *kbus_msg_at(msg, msg->len - sizeof(guard) + i);
 	return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 }
 

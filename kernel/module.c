@@ -2,6 +2,7 @@
 /*
  * KBUS: parameters, init and exit.
  */
+#include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 
@@ -132,8 +133,9 @@ static int __init kbus_init(void)
 {
 	int err;
 
+	/* Messages are in memory that is always mapped. */
 	if (!kbus_max_user_bytes)
-		kbus_max_user_bytes = (totalram_pages() / 8) << PAGE_SHIFT;
+		kbus_max_user_bytes = ((totalram_pages() - totalhigh_pages()) / 8) << PAGE_SHIFT;
 
 	err = kbus_msg_cache_init();
 	if (err)

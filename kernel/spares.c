@@ -25,7 +25,7 @@ struct kbus_spares {
 	unsigned int nr_msgs;
 	unsigned int nr_pages;
 	struct kbus_msg *msgs[32];
-	struct page *pages[64];
+	void *pages[64];
 };
 
 static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
@@ -48,7 +48,7 @@ const void *kbus_spares_owner(void)
 static void kbus_spares_drop_of(struct kbus_spares *spares)
 {
 	struct kbus_msg *msg;
-	struct page *page;
+	void *page;
 
 	do {
 		msg = NULL;
@@ -105,7 +105,7 @@ bool kbus_spare_msg_keep(struct kbus_msg *msg)
 }
 
 /* Up to @count pages that were @owner's. Return how many. */
-unsigned int kbus_spare_pages(const void *owner, struct page **pages, unsigned int count)
+unsigned int kbus_spare_pages(const void *owner, void **pages, unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
@@ -118,7 +118,7 @@ unsigned int kbus_spare_pages(const void *owner, struct page **pages, unsigned i
 }
 
 /* Keep the first ones of @owner's pages, until there are enough. Return how many. */
-unsigned int kbus_spare_pages_keep(const void *owner, struct page **pages,
+unsigned int kbus_spare_pages_keep(const void *owner, void **pages,
 				   unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
