@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable
 from fcntl import ioctl
 from functools import lru_cache
 
@@ -21,28 +20,32 @@ MOST_BYTES = 64 * 1024
 MOST_MESSAGES = 128
 _RECEIVE_SIZE = 256 * 1024
 
-#: lost, send_len and receive_len (not looked at), sent, error, kept, received, received_len, queued, next_len
-_OUT = struct.Struct("=QQ7I")
+#: lost, sent, error, received, received_len, queued, next_len
+_unpack_out = struct.Struct("=Q8x2I4x4I").unpack_from
 _OUT_AT = 32
-# To look these up in abi for each message would take longer than what is done with them.
-_START_GUARD, _END_GUARD, _PAD_SHIFT = abi.MSG_START_GUARD, abi.MSG_END_GUARD, abi.DATA_PAD_SHIFT
+_pack_length = abi.U32.pack_into
+_SEND_LEN_AT = 40
+_TRANSFER = abi.IOC_TRANSFER
 
 
+# Most messages have one of few names and lengths, and packing a header takes longer than copying one.
 @lru_cache(maxsize=1024)
-def _packer(name_len: int, data_len: int) -> Callable[..., bytes]:
-    """What packs a message with padding up to where the next one begins."""
-    name_size, data_size = abi.padded(name_len), abi.padded(data_len)
-    end = abi.MESSAGE_HEADER.size + name_size + data_size + abi.U32.size
-    return struct.Struct(f"=10I{name_size}s{data_size}sI{-end % abi.TRANSFER_ALIGN}x").pack
+def _around(name: bytes, data_len: int, user_bits: int) -> tuple[bytes, bytes]:
+    """Return what is before the data of a message, and after it up to where the next message begins."""
+    padding = -data_len & 3
+    header = abi.MESSAGE_HEADER.pack(
+        abi.MSG_START_GUARD, 0, 0, 0, 0, 0, 0, user_bits << 16 | padding << abi.DATA_PAD_SHIFT,
+        len(name), (data_len + padding) // 4,
+    )  # fmt: skip
+    before = header + name + bytes(-len(name) & 3)
+    after = bytes(padding) + abi.U32.pack(abi.MSG_END_GUARD)
+    return before, after + bytes(-(len(before) + data_len + len(after)) % abi.TRANSFER_ALIGN)
 
 
 def announcement(name: bytes, data: bytes, user_bits: int) -> bytes:
     """Return an announcement as TRANSFER takes it. ``user_bits`` are bits 16 to 29 of the flags."""
-    name_len, data_len = len(name), len(data)
-    return _packer(name_len, data_len)(
-        _START_GUARD, 0, 0, 0, 0, 0, 0, user_bits << 16 | (-data_len & 3) << _PAD_SHIFT,
-        name_len, (data_len + 3) >> 2, name, data, _END_GUARD,
-    )  # fmt: skip
+    before, after = _around(name, len(data), user_bits)
+    return b"".join((before, data, after))
 
 
 class Bus:
@@ -65,6 +68,7 @@ class Bus:
         self._argument = bytearray(abi.TRANSFER.size)
         self._out, self._out_at = memory(MOST_BYTES)
         self._in, self._in_at = memory(_RECEIVE_SIZE)
+        self._fill()
 
     def fileno(self) -> int:
         """Return the descriptor of the KSock, which is readable when messages wait."""
@@ -82,6 +86,13 @@ class Bus:
         """Listen to it no more."""
         self.ksock.unbind(name.decode())
 
+    def _fill(self) -> None:
+        INPUT.pack_into(
+            self._argument, 0,
+            self._out_at, 0, self._in_at, abi.TRANSFER_NOW, 0, 0, len(self._in), 0, 0, 0,
+        )  # fmt: skip
+        self._filled = bytes(self._argument)
+
     def exchange(self, outgoing: bytes) -> tuple[int, int, bytes]:
         """Send messages, as ``announcement`` makes them, and take what has come.
 
@@ -91,22 +102,22 @@ class Bus:
         length = len(outgoing)
         if length > len(self._out):
             self._out, self._out_at = memory(length)
+            self._fill()
         self._out[:length] = outgoing
-        incoming, argument = self._in, self._argument
-        INPUT.pack_into(
-            argument, 0,
-            self._out_at, 0, self._in_at, abi.TRANSFER_NOW, 0, length, len(incoming), 0, 0, 0,
-        )  # fmt: skip
+        argument = self._argument
+        argument[:] = self._filled
+        _pack_length(argument, _SEND_LEN_AT, length)
         try:
-            ioctl(self._fd, abi.IOC_TRANSFER, argument)
+            ioctl(self._fd, _TRANSFER, argument)
         except InterruptedError:
             # Nothing has been done.
             return 0, 0, b""
-        self.lost, _, sent, error, _, self.received, received_len, self.queued, next_len = _OUT.unpack_from(
+        self.lost, sent, error, self.received, received_len, self.queued, next_len = _unpack_out(
             argument, _OUT_AT
         )
-        received = incoming[:received_len].tobytes() if received_len else b""
-        if next_len > len(incoming):
+        received = self._in[:received_len].tobytes() if received_len else b""
+        if next_len > len(self._in):
             self._in, self._in_at = memory(next_len)
+            self._fill()
         # If a signal came before all of them were sent, that has refused none.
         return sent, 0 if error == errno.EINTR else error, received

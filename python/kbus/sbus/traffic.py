@@ -9,6 +9,7 @@ clients are sent to each of them with one call.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterable
 from typing import Optional
 
@@ -29,7 +30,8 @@ _ROUNDS = 4
 _Route = tuple[bytes, tuple[Peer, ...]]
 _NO_ROUTE: _Route = (b"", ())
 
-_unpack_header = abi.MESSAGE_HEADER.unpack_from
+#: of a message's header what matters here: from, flags, name_len, data_len
+_unpack_header = struct.Struct("=24x4I").unpack_from
 _HEADER_SIZE = abi.MESSAGE_HEADER.size
 _EXTENSION_SIZE = 2 * abi.ORIG_FROM.size
 _EXTENDED, _URGENT = abi.BIT_EXTENDED, abi.BIT_URGENT
@@ -96,9 +98,9 @@ class Traffic:
         what has been published waits for the next call.
         """
         bus = self._bus
-        half = bus.queue_length // 2
         rounds = _ROUNDS
         if is_readable or bus.queued:
+            half = bus.queue_length // 2
             self._receive()
             while bus.queued > half and rounds:
                 self._receive()
@@ -121,17 +123,16 @@ class Traffic:
         frames, publishers = self.frames, self._publishers
         self.frames, self._publishers, self._frame_bytes = [], [], 0
         self.is_stuck = False
-        done = 0
-        while done < len(frames):
-            sent, error, received = self._bus.exchange(b"".join(frames[done : done + self._most]))
-            for peer in publishers[done : done + sent]:
+        while frames:
+            sent, error, received = self._bus.exchange(b"".join(frames[: self._most]))
+            for peer in publishers[:sent]:
                 peer.counts.published += 1
-            done += sent
             if received:
                 self._deliver(received)
             if error:
-                publishers[done].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
-                done += 1
+                publishers[sent].drop(counts.REFUSED_BY_KBUS, os.strerror(error))
+                sent += 1
+            del frames[:sent], publishers[:sent]
 
     def drain(self) -> None:
         """Send what has been published, and deliver all that has come until now."""
@@ -180,7 +181,7 @@ class Traffic:
         packets: list[bytes] = []
         last_route, last_publisher = _NO_ROUTE, None
         while position < length:
-            _, _, _, _, _, _, sender, flags, name_len, data_words = _unpack_header(data, position)
+            sender, flags, name_len, data_words = _unpack_header(data, position)
             name_at = position + _HEADER_SIZE
             if flags & _EXTENDED:
                 name_at += _EXTENSION_SIZE
