@@ -49,11 +49,12 @@ def system_calls() -> Part:
         array("Q", [0]),
     )
     (out_at, length), (room_at, size), (ids_at, _) = (x.buffer_info() for x in (packet, room, ids))
-    send = ARGUMENT.pack(out_at, ids_at, 0, NOW, 0, length, *(0,) * 8, 1)
-    receive = ARGUMENT.pack(0, 0, room_at, NOW, 0, 0, size, *(0,) * 7, 1)
+    send = ARGUMENT.pack(out_at, ids_at, 0, NOW, 0, length, *(0,) * 8, 1, 0)
+    receive = ARGUMENT.pack(0, 0, room_at, NOW, 0, 0, size, *(0,) * 7, 1, 0)
     argument = bytearray(send)
 
-    def part() -> None:
+    # The memory must be there for as long as the function is.
+    def part(_memory: object = (packet, room, ids)) -> None:
         argument[:] = send
         ioctl(sender.fd, abi.IOC_TRANSFER, argument)
         argument[:] = receive

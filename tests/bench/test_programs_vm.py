@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from kbus import Ksock
 from tests.bench import daemons
 from tests.bench.cases import BROKERS, IN_PYTHON, MACHINES, NOT_IN_C, ONE_CPU, Case, bridge_among
+from tests.bench.parts import PARTS
 from tests.kernel.conftest import nothing_left
 
 __all__ = ["nothing_left"]
@@ -77,6 +79,14 @@ def _run(*command: object) -> dict[str, float]:
     done = subprocess.run(arguments, stdout=subprocess.PIPE, timeout=60, check=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
+
+
+def test_parts() -> None:
+    command = [sys.executable, "-m", "tests.bench.parts"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=120, check=True)
+    microseconds = re.findall(rb"^ +- ([0-9.]+)\n +- [0-9.]+$", done.stdout, re.MULTILINE)
+    assert len(microseconds) == len(PARTS)
+    assert min(map(float, microseconds)) > 0
 
 
 def test_scale() -> None:
