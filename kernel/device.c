@@ -43,6 +43,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	if (!dev)
 		return NULL;
 	dev->index = index;
+	mutex_init(&dev->stats_lock);
 	mutex_init(&dev->bind_lock);
 	mutex_init(&dev->lock);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);

@@ -10,6 +10,8 @@
  * Lock order, outermost first; none is held across access to user memory:
  *
  *	kbus_devs_lock			the table of devices
+ *	kbus_dev.stats_lock		who looks at all KSocks at once
+ *	    kbus_dev.lock
  *	kbus_dev.bind_lock		that there are no new bindings and none go
  *	    kbus_dev.lock
  *	kbus_ksock.out_lock		the message being written
@@ -26,7 +28,8 @@
  * and whatever they need to change is under the queue's lock. Memory is
  * allocated before it is taken. Everybody on the device waits for it, so nobody
  * holds it for longer than a message takes: what goes over all bindings has
- * kbus_dev.bind_lock, and what goes over all waits is done in steps.
+ * kbus_dev.bind_lock, and what goes over all waits is done in steps. Only the
+ * numbers of all KSocks are taken at once, but that is done seldom (procfs.c).
  */
 #ifndef _KBUS_H
 #define _KBUS_H
@@ -379,6 +382,8 @@ struct kbus_dev {
 	u32 max_msg_size;		/* READ_ONCE(), so is: */
 	bool verbose;
 	atomic_t events_aside;
+
+	struct mutex stats_lock;		/* protects nothing: one at a time */
 
 	/* Whoever changes these holds both locks; either one will do to read them. */
 	struct mutex bind_lock;

@@ -16,6 +16,9 @@
 
 #include "kbus.h"
 
+/* So many KSocks do not take long to look at. */
+#define KBUS_STATS_FEW	64
+
 struct kbus_dev_row {
 	u64 sent;
 	u32 ksocks;
@@ -228,25 +231,48 @@ static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *
 	}
 }
 
+/*
+ * Add the device and its KSocks, for which everybody else on it waits. Where there are
+ * many, none looks at them again before the others have had 200 times as long.
+ */
+static bool kbus_snapshot_stats_and_rest(struct kbus_snapshot *snap, struct kbus_dev *dev)
+{
+	const size_t begin = snap->count;
+	ktime_t began;
+	s64 took;
+	bool done;
+
+	lockdep_assert_held(&dev->stats_lock);
+	mutex_lock(&dev->lock);
+	began = ktime_get();
+	done = kbus_snapshot_stats(snap, dev);
+	took = ktime_us_delta(ktime_get(), began);
+	mutex_unlock(&dev->lock);
+	if (snap->count - begin > KBUS_STATS_FEW)
+		schedule_timeout_killable(usecs_to_jiffies(min_t(s64, 200 * took,
+								 USEC_PER_SEC)));
+	return done;
+}
+
 /* Add the numbers of one device to the snapshot. */
 static int kbus_snapshot_dev_stats(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
 	const size_t begin = snap->count;
-	bool done;
+	bool done = false;
 	int err;
 
+	err = mutex_lock_killable(&dev->stats_lock);
+	if (err)
+		return err;
 	do {
+		kbus_snapshot_cut(snap, begin);
 		err = kbus_snapshot_reserve(snap, 1 + atomic_read(&dev->nr_ksocks));
 		if (err)
-			return err;
-		mutex_lock(&dev->lock);
-		done = kbus_snapshot_stats(snap, dev);
-		mutex_unlock(&dev->lock);
-		if (done)
-			return 0;
-		kbus_snapshot_cut(snap, begin);
-	} while (!fatal_signal_pending(current));
-	return -EINTR;
+			break;
+		done = kbus_snapshot_stats_and_rest(snap, dev);
+	} while (!done && !fatal_signal_pending(current));
+	mutex_unlock(&dev->stats_lock);
+	return done ? 0 : err ?: -EINTR;
 }
 
 /* Add the bindings of one device to the snapshot. */

@@ -42,8 +42,8 @@ HOSTILE = [
         "ENOSPC",
     ),
     Scenario(
-        "has 1024 KSocks, and reads /proc/kbus/stats again and again",
-        ("open 9999 done loop file /proc/kbus/stats",),
+        "has 1024 KSocks, and reads /proc/kbus/stats again and again in 8 processes",
+        ("open 9999 done fork 8 loop file /proc/kbus/stats",),
         "EMFILE",
     ),
     Scenario(
