@@ -90,7 +90,7 @@ MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
 
 unsigned long kbus_max_user_bytes;
 module_param_cb(max_user_bytes, &kbus_bytes_ops, &kbus_max_user_bytes, 0644);
-MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of the memory)");
+MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of low memory)");
 
 unsigned int kbus_first_serial = 1;
 KBUS_PARAM_BOUNDS(kbus_first_serial, 1, UINT_MAX);
