@@ -28,6 +28,8 @@
 
 static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_from) +
 	      KBUS_MAX_NAME_LEN <= KBUS_MSG_HEAD_MAX);
+/* A message is whole words, and so is its head, so that no word is in two pieces. */
+static_assert(KBUS_MSG_HEAD_MAX % sizeof(u32) == 0);
 static_assert(sizeof(struct kbus_message_header) == 40);
 static_assert(sizeof(struct kbus_bind_request) == 16);
 static_assert(sizeof(struct kbus_replier_query) == 16);
@@ -539,7 +541,7 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(msg);
 	u32 pos = kbus_msg_name_offset(hdr) + hdr->name_len;
-	u32 guard = 0, i;
+	const u32 *guard;
 
 	for (; pos % 4 && pos < msg->filled; pos++) {
 		if (msg->head[pos])
@@ -548,13 +550,8 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 
 	if (msg->filled < msg->len)
 		return 0;
-	if (msg->len == msg->head_len) {
-		guard = *(const u32 *)(msg->head + msg->len - sizeof(guard));
-		return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
-	}
-	for (i = 0; i < sizeof(guard); i++)
-		((u8 *)&guard)[i] = *kbus_msg_at(msg, msg->len - sizeof(guard) + i);
-	return guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
+	guard = (const u32 *)kbus_msg_at(msg, msg->len - sizeof(*guard));
+	return *guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 }
 
 static u32 kbus_msg_synthetic_len(size_t max_name_len, size_t max_data_len)
