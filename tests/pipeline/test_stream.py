@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -201,3 +202,20 @@ def test_it_ends_when_it_is_told(tmp_path: Path, how: signal.Signals) -> None:
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert said.startswith("stream: 1 batches, 10 messages;")
+
+
+def test_it_can_be_told_at_any_moment(spark: SparkSession, tmp_path: Path) -> None:
+    """No call to Spark is broken off, and the next ones are answered."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.getsignal(kind) for kind in kinds]
+    for turn in range(4):
+        (inbox / f"{turn}.pcapng").write_bytes(capture(many(10), info(f"device{turn}")))
+        Timer(0.4 + turn * 0.3, os.kill, (os.getpid(), kinds[turn % 2])).start()
+        follow(spark, warehouse, str(inbox), str(tmp_path / "checkpoint"), 1)
+        assert [signal.getsignal(kind) for kind in kinds] == handlers
+    assert not spark.streams.active
+    follow(spark, warehouse, str(inbox), str(tmp_path / "checkpoint"), 1, once=True)
+    assert len(rows_of(spark, warehouse)) == 40

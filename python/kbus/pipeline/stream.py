@@ -10,10 +10,13 @@ gives again, not knowing that it was done, is not done again.
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Optional
+from threading import Event
+from typing import Any, Optional
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,6 +29,9 @@ from .paths import Upload, existing
 from .scan import Piece, Range, scan
 from .stream_source import FORGOTTEN, section_at
 from .warehouse import Warehouse
+
+# How often it is asked whether it shall end, in seconds.
+_LOOK = 1
 
 
 @dataclass
@@ -51,29 +57,48 @@ def follow(
     ``checkpoint`` is a directory in which Spark remembers how far it is, ``every`` are seconds.
     """
     done = Followed()
-    stream = spark.readStream.format("kbus").option("ranges", "true")
-    if max_bytes:
-        stream = stream.option("maxBytes", max_bytes)
-    writer = (
-        stream.load(inbox)
-        .writeStream.option("checkpointLocation", checkpoint)
-        .foreachBatch(partial(_take_batch, warehouse=warehouse, checkpoint=checkpoint, done=done))
-    )
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every} seconds")
-    query = writer.start()
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
+    with _told_to_end() as told:
+        stream = spark.readStream.format("kbus").option("ranges", "true")
+        if max_bytes:
+            stream = stream.option("maxBytes", max_bytes)
+        take_batch = partial(_take_batch, warehouse=warehouse, checkpoint=checkpoint, done=done)
+        writer = stream.load(inbox).writeStream.option("checkpointLocation", checkpoint)
+        writer = writer.foreachBatch(take_batch)
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{every} seconds")
+        query = writer.start()
+        while not told.is_set() and not query.awaitTermination(_LOOK):
+            pass
         query.stop()
-    finally:
-        signal.signal(signal.SIGTERM, before)
     return done
 
 
-def _interrupt(*_: object) -> None:
-    """SIGTERM ends it as SIGINT does."""
-    raise KeyboardInterrupt
+@contextmanager
+def _told_to_end() -> Iterator[Event]:
+    """Take note of SIGINT and SIGTERM; a second one does what it did before.
+
+    Where an exception breaks off a call to Spark, Py4J has all its connections closed, sometimes also the one
+    that the next call opens: https://github.com/py4j/py4j/pull/538.
+    """
+    told = Event()
+    before: dict[int, Any] = {}
+
+    def note(*_: object) -> None:
+        told.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, note)
+    try:
+        yield told
+    finally:
+        restore()
 
 
 def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
