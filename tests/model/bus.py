@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kbus import abi
 
 from . import names
+from .clock import Clock
 from .ksock import Ksock
 from .parts import Binding, Request
 from .wire import MsgId
@@ -44,6 +45,7 @@ class Device:
         self.report_binds = 0
         self.verbose = 0
         self.sent = 0
+        self.clock = Clock()
         self.ksocks: list[Ksock] = []  # in the order of opening
         self.bindings: list[Binding] = []  # the oldest first
         self.requests: list[Request] = []  # without an answer yet, in the order in which they were sent

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kbus import abi
@@ -155,6 +156,7 @@ def send_from_kbus(device: Device, planned: Plan) -> None:
 def deliver(device: Device, planned: Plan, number: MsgId) -> None:
     """Queue every copy that finds room; what does not is lost and counted (rules 19, 21 and 23)."""
     device.sent += 1
+    queued_for: Plan = {}
     for ksock, copies in planned.items():
         for copy in copies:
             copy.message = replace(copy.message, id=number)
@@ -166,6 +168,10 @@ def deliver(device: Device, planned: Plan, number: MsgId) -> None:
         queued = copies[:fitting] + [copy for copy in copies[fitting:] if copy.over_limit]
         ksock.queue.put(queued)
         ksock.lose(len(copies) - len(queued))
+        queued_for[ksock] = queued
+    if any(queued and ksock.wants_times for ksock, queued in queued_for.items()):
+        for copy in chain.from_iterable(queued_for.values()):
+            copy.queued_at = device.clock.now
 
 
 def report_losses(planned: Plan) -> None:

@@ -9,6 +9,7 @@ import select
 from tests.kernel import raw
 from tests.kernel.transfer import Transfer
 
+from .clock import Clock
 from .transfer import Outcome
 from .wire import MsgId
 
@@ -18,8 +19,9 @@ MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
 class Ksock:
     """An open descriptor of /dev/kbus0."""
 
-    def __init__(self, mode: str, nonblocking: bool = True) -> None:
+    def __init__(self, mode: str, nonblocking: bool = True, clock: Clock | None = None) -> None:
         self.mode = mode
+        self._clock = clock or Clock()
         flags = MODES[mode] | os.O_CLOEXEC | (os.O_NONBLOCK if nonblocking else 0)
         self._file = raw.Descriptor(os.open("/dev/kbus0", flags))
         self.is_open = True
@@ -91,12 +93,15 @@ class Ksock:
         poller.register(self._file.fd, select.POLLIN | select.POLLPRI | select.POLLOUT)
         return dict(poller.poll(0)).get(self._file.fd, 0)
 
-    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int) -> Outcome:
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
         """TRANSFER, with deadline 0."""
-        done = Transfer(to_send, room, kept=kept, receive_max=receive_max).call(self)
+        done = Transfer(to_send, room, kept=kept, receive_max=receive_max, timed=timed).call(self)
         ids = [MsgId(*pair) for pair in done.ids]
         left, packets = len(done.to_send), done.packets
-        return Outcome(ids, done.error, done.kept, left, packets, done.queued, done.next_len, done.lost)
+        times = [self._clock.call_at(time) for time in done.times] if timed else []
+        return Outcome(
+            ids, done.error, done.kept, left, packets, done.queued, done.next_len, done.lost, times
+        )
 
     def max_msgs(self, count: int) -> int:
         """MAXMSGS."""

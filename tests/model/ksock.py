@@ -42,6 +42,7 @@ class Ksock:
         self.reading = b""
         self.position = 0
         self.received = 0
+        self.wants_times = False  # a TRANSFER has asked for them
 
     @property
     def reserved(self) -> int:
@@ -165,9 +166,11 @@ class Ksock:
         self.received += 1
         return message.to_bytes()
 
-    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int) -> transfer.Outcome:
+    def transfer(
+        self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool
+    ) -> transfer.Outcome:
         """TRANSFER, with deadline 0."""
-        return transfer.transfer(self, to_send, room, receive_max, kept)
+        return transfer.transfer(self, to_send, room, receive_max, kept, timed)
 
     def read(self, count: int) -> bytes:
         """Rule 30: up to `count` bytes of the message being read."""

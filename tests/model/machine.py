@@ -214,6 +214,7 @@ class Machine(RuleBasedStateMachine):
         room=st.sampled_from((0, 60, 200, 1 << 16)),
         receive_max=st.sampled_from((0, 0, 1, 2)),
         odd=st.sampled_from((False, False, False, True)),
+        timed=st.booleans(),
     )
     def transfer(
         self,
@@ -223,6 +224,7 @@ class Machine(RuleBasedStateMachine):
         room: int,
         receive_max: int,
         odd: bool,
+        timed: bool,
     ) -> None:
         """Send several messages, some of them Requests, the last perhaps wrong, and receive several."""
         slot = slot if odd else self.pick(slot, lambda ksock: ksock.mode == "rw")
@@ -230,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         requests = [replace(m, flags=m.flags | (abi.BIT_WANT_A_REPLY if ask else 0)) for m, ask in batch]
         packets = [message.to_bytes() for message in requests] + ([wrong] if wrong else [])
         sending = [*([parse(ksock.written)] if ksock.waits else []), *requests]
-        done = self.do(slot, "transfer", pack(*packets), room, receive_max, int(ksock.waits != odd))
+        done = self.do(slot, "transfer", pack(*packets), room, receive_max, int(ksock.waits != odd), timed)
         if isinstance(done, Outcome):
             sent = zip(sending, done.ids)
             self.requests += [(ksock.id, number) for message, number in sent if message.is_request]

@@ -46,12 +46,14 @@ class Copy:
 
     `binding` is what it came by, None for an answer to its requester and for MessagesLost. `request` is set
     on the flagged copy of a Request. `over_limit` marks an event that is queued without room (rule 32).
+    `queued_at` is the call in which it was queued, 0 if nobody who got the message had asked for it.
     """
 
     message: Message
     binding: Binding | None = None
     request: Request | None = None
     over_limit: bool = False
+    queued_at: int = 0
 
 
 class Queue:

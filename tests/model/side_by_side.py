@@ -32,11 +32,12 @@ class Pair:
 
     def __init__(self, device: Device, mode: str) -> None:
         self.model = device.open(mode)
-        self.real = driver.Ksock(mode)
+        self.real = driver.Ksock(mode, clock=device.clock)
         assert self.real.id == self.model.id, "rule 39"
 
     def do(self, method: str, *arguments: object) -> Any:
         """Call the method on both, compare, and give the outcome."""
+        self.model.device.clock.begin()
         expected = outcome(getattr(self.model, method), *arguments)
         got = outcome(getattr(self.real, method), *arguments)
         assert got == expected, f"{method}{arguments} gives {got!r}; the model says {expected!r}"

@@ -29,6 +29,8 @@ class Outcome(NamedTuple):
     queued: int
     next_len: int
     lost: int
+    times: list[int]
+    """In which calls the messages were queued, 0 where that is not known, if it was asked for."""
 
 
 def step(length: int) -> int:
@@ -36,7 +38,7 @@ def step(length: int) -> int:
     return length + -length % abi.TRANSFER_ALIGN
 
 
-def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: int) -> Outcome:
+def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
     """The whole of it, with deadline 0."""
     if kept not in (0, 1):
         raise OSError(errno.EINVAL, "kept")
@@ -44,11 +46,13 @@ def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: in
         ksock.need("w", "TRANSFER with something to send")
     if room:
         ksock.need("r", "TRANSFER with room to receive")
+    ksock.wants_times |= timed
     ids, error, kept, left = send(ksock, to_send, kept)
-    packets = receive(ksock, room, receive_max)
+    packets, times = receive(ksock, room, receive_max)
     copies = ksock.queue.copies
     next_len = copies[0].message.length if copies else 0
-    outcome = Outcome(ids, error, kept, left, packets, len(copies), next_len, ksock.lost)
+    asked = times if timed else []
+    outcome = Outcome(ids, error, kept, left, packets, len(copies), next_len, ksock.lost, asked)
     if room:
         delivery.report_lost(ksock)
     return outcome
@@ -89,13 +93,15 @@ def take(ksock: Ksock, to_send: bytes) -> bytes:
     return to_send[:length]
 
 
-def receive(ksock: Ksock, room: int, receive_max: int) -> list[bytes]:
-    """Whatever is queued, fits and is wanted."""
+def receive(ksock: Ksock, room: int, receive_max: int) -> tuple[list[bytes], list[int]]:
+    """Whatever is queued, fits and is wanted, and when it was queued."""
     packets: list[bytes] = []
+    times: list[int] = []
     while ksock.queue.copies and (not receive_max or len(packets) < receive_max):
         length = ksock.queue.copies[0].message.length
         if length > room:
             break
+        times.append(ksock.queue.copies[0].queued_at)
         packets.append(ksock.pop())
         room -= min(step(length), room)
-    return packets
+    return packets, times
