@@ -20,6 +20,7 @@ from .descriptors import Spare
 from .listening import Listening
 from .peer import Peer
 from .reading import Reader, next_is_message
+from .timer import Timer
 
 _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 _READABLE = _IN | _HUP | select.EPOLLERR
@@ -61,9 +62,13 @@ class Server:
         self._had_clients = False
         self._is_ending = False
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        #: when bindings are to be tidied, so that turns before that do not look at the clock
+        self._timer = Timer()
+        self._tidy_at: Optional[float] = None
         self._epoll.register(listening.socket.fileno(), _IN)
         self._epoll.register(bus.fileno(), _IN)
         self._epoll.register(self._signals[0], _IN)
+        self._epoll.register(self._timer.fileno(), _IN)
 
     def handle_signals(self) -> None:
         """End at SIGTERM and SIGINT, tell statistics at SIGUSR1, and take no notice of SIGHUP."""
@@ -76,11 +81,7 @@ class Server:
         """Serve."""
         bridge = self._bridge
         while not self._is_ending:
-            due = bridge.bindings.tidy_at
-            if bridge.subscriptions.leaving or self._bus.queued:
-                self._turn(0)
-            else:
-                self._turn(None if due is None else max(0.0, due - time.monotonic()))
+            self._turn(0 if bridge.subscriptions.leaving or self._bus.queued else None)
         self._end()
 
     def close(self) -> None:
@@ -90,6 +91,7 @@ class Server:
         signal.set_wakeup_fd(-1)
         self._epoll.close()
         self._spare.close()
+        self._timer.close()
         for fd in self._signals:
             os.close(fd)
 
@@ -97,7 +99,7 @@ class Server:
 
     def _turn(self, timeout: Optional[float]) -> bool:
         """Wait, and deal with what has happened. Returns False if nothing has."""
-        has_news = False
+        has_news = is_time_to_tidy = False
         happened = self._epoll.poll(timeout)
         for fd, events in happened:
             peer = self._peers.get(fd)
@@ -110,6 +112,8 @@ class Server:
                 has_news = True
             elif fd == self._signals[0]:
                 self._take_signals()
+            elif fd == self._timer.fileno():
+                is_time_to_tidy = True
             else:
                 self._accept()
         bridge, traffic = self._bridge, self._traffic
@@ -117,9 +121,11 @@ class Server:
             traffic.exchange(has_news)
         if bridge.subscriptions.leaving:
             bridge.subscriptions.forget()
-        due = bridge.bindings.tidy_at
-        if due is not None and due <= time.monotonic():
+        if is_time_to_tidy:
             bridge.bindings.tidy()
+        if bridge.bindings.tidy_at != self._tidy_at:
+            self._tidy_at = bridge.bindings.tidy_at
+            self._timer.set(self._tidy_at)
         if traffic.changed:
             self._attend()
         return bool(happened)
