@@ -170,10 +170,12 @@ bench: module
 		$(bench_vm) --cpus $$cpus --results $(bench_results)/$$cpus -c 'exec python3 -m tests.bench.run' || status=1
 	done
 	$(bench_vm) --cpus 1 -c 'exec python3 -m tests.bench.parts' >docs/bench/parts.inc || status=1
+	$(bench_vm) --cpus 1 --count --results $(bench_results)/counted \
+		-c 'exec python3 -m tests.bench.run --counted' || status=1
 	"$$python" -m tests.bench.icount --kernel '$(KERNEL)' --json $(bench_results)/instructions.json || status=1
 	"$$python" -m tests.bench.profile --kernel '$(KERNEL)' --json $(bench_results)/profiles.json || status=1
 	"$$python" -m tests.bench.report $(bench_results)/1/bench.json $(bench_results)/2/bench.json \
-		$(bench_results)/instructions.json $(bench_results)/profiles.json
+		$(bench_results)/counted/bench.json $(bench_results)/instructions.json $(bench_results)/profiles.json
 	exit $$status
 
 bench-budget: module

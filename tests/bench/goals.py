@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
 from . import cases
-from .cases import PYTHON, READ, ROUND_TRIP, SEND, among, bound, one_to_many, one_to_one
+from .cases import NOT_IN_C, PYTHON, READ, ROUND_TRIP, SEND, Case, among, bound, one_to_many, one_to_one
 
 Results = Mapping[str, Mapping[str, list[dict[str, float]]]]
 """By case and transport: what was printed at each repetition."""
@@ -130,6 +130,17 @@ GOALS = (
         at_most=True,
     ),
 )
+
+
+def cases_of_goals(python: bool) -> list[tuple[Case, str]]:
+    """What goals are about, on one processor: what Python has a part in, or the rest."""
+    wanted = {which[:2] for goal in (*GOALS, *BRIDGE_GOALS) for which in (goal.of, goal.to)}
+    return [
+        (case, name)
+        for case in cases.ONE_CPU
+        for name in case.transports
+        if (case.title, name) in wanted and python == (case.program in NOT_IN_C or "sbus" in case.transports)
+    ]
 
 
 def values(results: Results, which: Which) -> list[float]:

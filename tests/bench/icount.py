@@ -18,9 +18,8 @@ from pathlib import Path
 
 from tests.vm import kernels
 
-from .cases import NOT_IN_C, ONE_CPU
 from .cpio import archive
-from .goals import GOALS
+from .goals import cases_of_goals
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "c" / "bin"
@@ -157,10 +156,8 @@ def exceeded(counts: Mapping[str, int], budget: Mapping[str, int], tolerance: fl
 
 def goals(kernel: Path, module: Path) -> dict[str, dict[str, list[Figures]]]:
     """What the goals are about, a nanosecond being an instruction. Raises BrokenMachineError."""
-    wanted = {which[:2] for goal in GOALS for which in (goal.of, goal.to)}
-    asked = [(case, name) for case in ONE_CPU for name in case.transports if (case.title, name) in wanted]
     # There is no Python in that machine.
-    asked = [(case, name) for case, name in asked if case.program not in NOT_IN_C]
+    asked = cases_of_goals(python=False)
     arguments = [f"{case.program} {name} {case.options} --seconds {GOAL_SECONDS}" for case, name in asked]
     results: dict[str, dict[str, list[Figures]]] = {}
     lines = run(kernel, arguments, module, GOAL_LIMIT)

@@ -39,10 +39,11 @@ def main() -> int:
 
 def merged(runs: list[Path]) -> dict[str, Any]:
     """The content of all these files; of what several of them have that is not a mapping, the last one's."""
-    content: dict[str, Any] = {"SPDX-License-Identifier": "MIT", "results": {}}
+    content: dict[str, Any] = {"SPDX-License-Identifier": "MIT", "results": {}, "by_instructions": {}}
     for path in runs:
         run = json.loads(path.read_text())
-        content["results"].update(run.pop("results", {}))
+        for name in ("results", "by_instructions"):
+            content[name].update(run.pop(name, {}))
         content.update(run)
     content.pop("cpus", None)
     return content
@@ -65,7 +66,7 @@ def write(content: dict[str, Any], docs: Path) -> None:
         "instructions.inc": tables.instructions(content["instructions"]),
         "profiles.inc": tables.profiles(content["profiles"]),
         "functions.inc": tables.functions(content["functions"]),
-        "bridge-goals.inc": tables.bridge_goals(results),
+        "bridge-goals.inc": tables.bridge_goals(results, content["by_instructions"]),
         "bridge.inc": tables.bridge(results),
         "bridge-round-trips.inc": tables.bridge_round_trips(results),
         "ratios.svg": plot.svg(results),

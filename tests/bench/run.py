@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Optional
 
 from . import daemons
 from .cases import BROKERS, MACHINES, Case
+from .goals import cases_of_goals
 from .scale import scale
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
@@ -38,19 +39,29 @@ Results = dict[str, dict[str, list[Figures]]]
 def main() -> int:
     """0 if all could be measured."""
     options = _parser().parse_args()
-    cases = [case for case in MACHINES[os.cpu_count() or 1] if re.search(options.only, case.title)]
-    if not cases:
+    asked = [
+        (case, name)
+        for case, name in (cases_of_goals(python=True) if options.counted else _all())
+        if re.search(options.only, case.title) and not (options.no_brokers and name in BROKERS)
+    ]
+    if not asked:
         print(f"bench: no case has {options.only!r} in its title", file=sys.stderr)
         return 2
     content: dict[str, object] = {"kernel": os.uname().release, "cpus": os.cpu_count()}
-    if os.cpu_count() == 1 and not options.only:
+    if os.cpu_count() == 1 and not options.only and not options.counted:
         content["scale"] = scale()
-    if any(set(case.transports) & set(BROKERS) for case in cases) and not options.no_brokers:
+    if any(name in BROKERS for _, name in asked):
         with tempfile.TemporaryDirectory() as directory, daemons.running(Path(directory)) as addresses:
-            failed = _measure_all(cases, addresses, options, content)
+            failed = _measure_all(asked, addresses, options, content)
     else:
-        failed = _measure_all(cases, {}, options, content)
+        failed = _measure_all(asked, {}, options, content)
     return 1 if failed else 0
+
+
+def _all() -> Iterator[tuple[Case, str]]:
+    """What there is for so many processors."""
+    for case in MACHINES[os.cpu_count() or 1]:
+        yield from ((case, name) for name in case.transports)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,35 +72,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose titles have this")
     parser.add_argument("--no-brokers", action="store_true", help="only what the kernel has")
+    parser.add_argument(
+        "--counted",
+        action="store_true",
+        help="once, what goals are about that Python has a part in, for a machine that counts instructions",
+    )
     parser.add_argument("--output", type=Path, default=Path(os.environ.get("RESULTS", ".")) / "bench.json")
     return parser
 
 
 def _measure_all(
-    cases: list[Case],
+    asked: list[tuple[Case, str]],
     addresses: Mapping[str, str],
     options: argparse.Namespace,
     content: Mapping[str, object],
 ) -> int:
     """How often something could not be measured. What was is written as it comes, beside `content`."""
     began = time.monotonic()
-    left_out = BROKERS if options.no_brokers else ()
-    results: Results = {
-        case.title: {name: [] for name in case.transports if name not in left_out} for case in cases
-    }
+    results: Results = {}
+    for case, name in asked:
+        results.setdefault(case.title, {})[name] = []
+    title = "by_instructions" if options.counted else "results"
+    repetitions = 1 if options.counted else options.repetitions
     failed = 0
-    for repetition in range(options.repetitions):
+    for repetition in range(repetitions):
         if repetition >= LEAST and time.monotonic() > began + options.seconds:
             break
-        for case in cases:
+        for case in dict.fromkeys(case for case, _ in asked):
             for transport, figures in results[case.title].items():
                 # What one case has left behind is not for the next one to wait for.
                 with daemons.bridge() if transport == "sbus" else nullcontext(addresses) as found:
                     measured = _measure(case, transport, found)
                 failed += measured is None
                 figures += [measured] if measured else []
-            options.output.write_text(json.dumps({**content, "results": results}, indent=1))
-            _tell(case, results[case.title], f"{repetition + 1}/{options.repetitions}")
+            options.output.write_text(json.dumps({**content, title: results}, indent=1))
+            _tell(case, results[case.title], f"{repetition + 1}/{repetitions}")
     return failed
 
 

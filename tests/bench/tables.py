@@ -53,23 +53,22 @@ def table(header: Row, rows: Sequence[Row], widths: Sequence[int]) -> str:
 
 def goals(results: Results, by_instructions: Results) -> str:
     """Each goal, the figure, and whether it is met; and the figure where the clock counts instructions."""
+    return _judged(GOALS, results, by_instructions)
+
+
+def bridge_goals(results: Results, by_instructions: Results) -> str:
+    """The same for the goals of the sbus bridge."""
+    return _judged(BRIDGE_GOALS, results, by_instructions)
+
+
+def _judged(wanted: Sequence[Goal], results: Results, by_instructions: Results) -> str:
     rows = []
-    for goal in GOALS:
-        counted = ratio(by_instructions, goal.of, goal.to)
-        rows.append((*_judged(results, goal), NOTHING if counted is None else f"{counted:.2f}"))
+    for goal in wanted:
+        figure, counted = (ratio(each, goal.of, goal.to) for each in (results, by_instructions))
+        met = NOTHING if figure is None else "yes" if goal.is_met(figure) else "**no**"
+        shown = [NOTHING if each is None else f"{each:.2f}" for each in (figure, counted)]
+        rows.append((goal.title, goal.says(), shown[0], met, shown[1]))
     return table(("ratio", "goal", "measured", "met", "by instructions"), rows, (52, 10, 12, 10, 16))
-
-
-def bridge_goals(results: Results) -> str:
-    """Each goal of the sbus bridge, the figure, and whether it is met."""
-    rows = [_judged(results, goal) for goal in BRIDGE_GOALS]
-    return table(("ratio", "goal", "measured", "met"), rows, (58, 14, 14, 14))
-
-
-def _judged(results: Results, goal: Goal) -> Row:
-    figure = ratio(results, goal.of, goal.to)
-    met = NOTHING if figure is None else "yes" if goal.is_met(figure) else "**no**"
-    return goal.title, goal.says(), NOTHING if figure is None else f"{figure:.2f}", met
 
 
 def bridge(results: Results) -> str:

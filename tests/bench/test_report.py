@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from tests.bench import plot, report, tables
 from tests.bench.cases import MACHINES, ROUND_TRIP, one_to_one
-from tests.bench.goals import BRIDGE_GOALS, GOALS, Which, median, ratio
+from tests.bench.goals import BRIDGE_GOALS, GOALS, Which, cases_of_goals, median, ratio
 
 SMALL = one_to_one("64 B")
 RESULTS = {
@@ -98,6 +98,20 @@ def test_runs_are_put_together(tmp_path: Path) -> None:
     other.write_text(json.dumps({"cpus": 2, "results": {ROUND_TRIP: RESULTS[ROUND_TRIP]}}))
     merged = report.merged([one, other])
     assert (merged["kernel"], merged["results"]) == ("6.1", RESULTS)
+
+
+def test_what_was_counted_is_put_together(tmp_path: Path) -> None:
+    one, other = tmp_path / "1", tmp_path / "2"
+    one.write_text(json.dumps({"by_instructions": {SMALL: RESULTS[SMALL]}, "instructions": {"TRANSFER": 1}}))
+    other.write_text(json.dumps({"by_instructions": {ROUND_TRIP: RESULTS[ROUND_TRIP]}}))
+    merged = report.merged([one, other])
+    assert (merged["by_instructions"], merged["results"]) == (RESULTS, {})
+
+
+def test_every_goal_is_counted_on_one_processor() -> None:
+    counted = {(case.title, name) for python in (True, False) for case, name in cases_of_goals(python)}
+    for goal in (*GOALS, *BRIDGE_GOALS):
+        assert {goal.of[:2], goal.to[:2]} <= counted
 
 
 def test_the_documentation_is_what_the_results_say(tmp_path: Path) -> None:

@@ -34,8 +34,10 @@ def main() -> int:
     if options.module and not options.module.is_file():
         return _complain(f"there is no {options.module}: has it been built?")
     _make_mount_points(kernel.root)
-    has_kvm = kvm.works(kernel, _cache())
-    machine = virtme.Machine(kernel, has_kvm, options.cpus, options.memory, tuple(options.option))
+    has_kvm = not options.count and kvm.works(kernel, _cache())
+    machine = virtme.Machine(
+        kernel, has_kvm, options.cpus, options.memory, tuple(options.option), options.count
+    )
     how = "KVM" if machine.kvm else "emulation"
     print(f"vm: booting {kernel.release} under {how}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
@@ -55,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=900, help="seconds for a command, the boot included")
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--memory", default="2G")
+    parser.add_argument(
+        "--count", action="store_true", help="emulate, with a clock that counts instructions as nanoseconds"
+    )
     parser.add_argument(
         "--option", action="append", default=[], help="one more for the kernel's command line"
     )

@@ -124,3 +124,21 @@ def test_module_that_cannot_be_loaded_is_a_failure() -> None:
     assert done.returncode == FAILED
     assert "kbus.ko cannot be loaded" in done.stderr
     assert done.stdout == ""
+
+
+COUNTING = """
+import time
+for _ in range(2):
+    began = time.monotonic_ns()
+    sum(range(1_000_000))
+    print(time.monotonic_ns() - began)
+time.sleep(1000)
+"""
+
+
+def test_a_clock_that_counts_instructions() -> None:
+    """It goes on as fast each time, and jumps to what somebody waits for."""
+    done = run(f"python3 -c '{COUNTING}'", "--count", "--cpus", "1")
+    assert done.returncode == 0
+    first, second = map(int, done.stdout.split())
+    assert abs(first - second) < 0.02 * first
