@@ -70,6 +70,7 @@ IN_PYTHON = {
 }
 """The transports of stream.py, and their titles."""
 READ, SEND, STEADY = "recording: reading", "recording: sending", "recording: 1,000 messages a second"
+SEND_UNDISTURBED = "recording: sending, SCHED_BATCH"
 RECORDER = ("recorder",)
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
@@ -154,6 +155,7 @@ ONE_CPU = (
     Case(PYTHON, "python", "", tuple(IN_PYTHON), "rate", "1/s", 1),
     Case(READ, "recording", "read", RECORDER, "recorder", "1/s", 2),
     Case(SEND, "recording", "send", RECORDER, "recorded", "ns", 2),
+    Case(SEND_UNDISTURBED, "recording", "send --undisturbed", RECORDER, "recorded", "ns", 2),
     Case(STEADY, "recording", "steady", RECORDER, "cpu", "%", 5),
 )
 """For a machine with one processor."""

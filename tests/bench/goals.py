@@ -8,7 +8,19 @@ from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
 from . import cases
-from .cases import NOT_IN_C, PYTHON, READ, ROUND_TRIP, SEND, Case, among, bound, one_to_many, one_to_one
+from .cases import (
+    NOT_IN_C,
+    PYTHON,
+    READ,
+    ROUND_TRIP,
+    SEND,
+    SEND_UNDISTURBED,
+    Case,
+    among,
+    bound,
+    one_to_many,
+    one_to_one,
+)
 
 Results = Mapping[str, Mapping[str, list[dict[str, float]]]]
 """By case and transport: what was printed at each repetition."""
@@ -126,6 +138,13 @@ GOALS = (
         "what a send from Python costs with a recorder to what it costs without",
         Which(SEND, "recorder", "recorded"),
         Which(SEND, "recorder", "alone"),
+        1.1,
+        at_most=True,
+    ),
+    Goal(
+        "the same, SCHED_BATCH",
+        Which(SEND_UNDISTURBED, "recorder", "recorded"),
+        Which(SEND_UNDISTURBED, "recorder", "alone"),
         1.1,
         at_most=True,
     ),

@@ -3,7 +3,8 @@
 
 WHAT is "read": how many messages a second a Python listener gets out of a full queue, and how many the
 recorder with all that it does to them. "send": what a send costs while there is a listener, alone and with a
-recorder. "steady": what the recorder takes at a thousand messages a second.
+recorder, and how often the sender loses the processor. "steady": what the recorder takes at a thousand
+messages a second.
 
 The two of "read" and "send" take turns in bursts of some ms, so that a host which has more to do now and then
 does not matter to one of them more than to the other.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -47,8 +49,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.bench.recording")
     parser.add_argument("what", choices=MEASURES)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument(
+        "--undisturbed", action="store_true", help="nobody takes the processor from who wakes him"
+    )
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
+    if options.undisturbed:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with tempfile.TemporaryDirectory() as directory:
         figures = MEASURES[options.what](options.seconds, Path(directory))
     print(json.dumps(figures))
@@ -202,21 +209,30 @@ def _in_files(directory: Path) -> int:
 
 
 def send(seconds: float, directory: Path) -> Figures:
-    """Send bursts that fit the queues; ns of processor time that the sender takes for a message."""
+    """Send bursts that fit the queues; for a message, ns of the sender's processor time, and switches."""
     took = {"alone": 0, "recorded": 0}
+    switches = dict.fromkeys(took, 0)
     count = 0
     with Ksock() as ksock, _listener(), _recorder(directory):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             count += BURST // 8
             for who, name in (("alone", HEARD), ("recorded", RECORDED)):
+                before = _switches()
                 took[who] += _send_burst(ksock, Announcement(name, DATA))
+                switches[who] += _switches() - before
                 _wait_for(_all_is_read)
     return {
         "messages": count,
         **{who: each / count for who, each in took.items()},
+        **{f"{who}_switches": each / count for who, each in switches.items()},
         "lost": count - _in_files(directory),
     }
+
+
+def _switches() -> int:
+    """How often the processor was taken from this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _send_burst(ksock: Ksock, message: Announcement) -> int:

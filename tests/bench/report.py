@@ -38,12 +38,13 @@ def main() -> int:
 
 
 def merged(runs: list[Path]) -> dict[str, Any]:
-    """The content of all these files; of what several of them have that is not a mapping, the last one's."""
+    """The content of all these files; of what several of them have measured, the last one's."""
     content: dict[str, Any] = {"SPDX-License-Identifier": "MIT", "results": {}, "by_instructions": {}}
     for path in runs:
         run = json.loads(path.read_text())
         for name in ("results", "by_instructions"):
-            content[name].update(run.pop(name, {}))
+            for case, by_transport in run.pop(name, {}).items():
+                content[name].setdefault(case, {}).update(by_transport)
         content.update(run)
     content.pop("cpus", None)
     return content

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .cases import (
     BINDINGS,
@@ -21,6 +21,7 @@ from .cases import (
     ROUND_TRIP,
     SCHEDULERS,
     SEND,
+    SEND_UNDISTURBED,
     SENDERS,
     SIZES,
     STEADY,
@@ -168,33 +169,34 @@ def python(results: Results) -> str:
     return table(("messages a second", "64 B"), rows, (60, 40))
 
 
+def _sending(title: str, case: str) -> Iterator[tuple[str, Which, str, float]]:
+    for who, suffix in (("alone", ""), ("recorded", ", with a recorder")):
+        yield title + suffix, Which(case, "recorder", who), "{:.1f}", 1e-3
+        lost = f"how often the sender loses the processor{suffix}"
+        yield lost, Which(case, "recorder", f"{who}_switches"), "{:.2f}", 1
+
+
+_OF_RECORDING = (
+    ("read by a Python listener, messages a second", Which(READ, "recorder", "listener"), "{:,.0f}", 1),
+    ("recorded without loss, messages a second", Which(READ, "recorder", "recorder"), "{:,.0f}", 1),
+    *_sending("a send, microseconds of the sender's processor", SEND),
+    *_sending("a send, SCHED_BATCH", SEND_UNDISTURBED),
+    (
+        "the recorder at 1,000 messages a second: of a processor",
+        Which(STEADY, "recorder", "cpu"),
+        "{:.0f} %",
+        1,
+    ),
+    ("and memory, MiB", Which(STEADY, "recorder", "memory"), "{:.1f}", 1 / (1 << 20)),
+)
+"""Titles, figures, how they are shown, and what they are multiplied by."""
+
+
 def recording(results: Results) -> str:
     """What recording takes."""
     rows = [
         (title, NOTHING if (figure := median(results, which)) is None else form.format(figure * factor))
-        for title, which, form, factor in (
-            (
-                "read by a Python listener, messages a second",
-                Which(READ, "recorder", "listener"),
-                "{:,.0f}",
-                1,
-            ),
-            ("recorded without loss, messages a second", Which(READ, "recorder", "recorder"), "{:,.0f}", 1),
-            (
-                "a send, microseconds of the sender's processor",
-                Which(SEND, "recorder", "alone"),
-                "{:.1f}",
-                1e-3,
-            ),
-            ("with a recorder", Which(SEND, "recorder", "recorded"), "{:.1f}", 1e-3),
-            (
-                "the recorder at 1,000 messages a second: of a processor",
-                Which(STEADY, "recorder", "cpu"),
-                "{:.0f} %",
-                1,
-            ),
-            ("and memory, MiB", Which(STEADY, "recorder", "memory"), "{:.1f}", 1 / (1 << 20)),
-        )
+        for title, which, form, factor in _OF_RECORDING
     ]
     return table(("64 B, from Python", ""), rows, (75, 25))
 

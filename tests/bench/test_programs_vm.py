@@ -67,7 +67,7 @@ def test_from_python(transport: str) -> None:
 
 @pytest.mark.parametrize(("what", "figure"), RECORDING)
 def test_recording(what: str, figure: str) -> None:
-    figures = _run(sys.executable, "-m", "tests.bench.recording", what)
+    figures = _run(sys.executable, "-m", "tests.bench.recording", *what.split())
     assert figures["messages"] > 0
     assert figures[figure] >= 0
     assert figures["lost"] == 0

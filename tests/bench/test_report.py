@@ -48,6 +48,8 @@ def test_goals_are_those_that_were_set() -> None:
         (0.8, False),
         (3, True),
         (0.7, False),
+        # With the usual scheduler, and where nobody takes the processor from who wakes him
+        (1.1, True),
         (1.1, True),
     ]
 
@@ -98,6 +100,17 @@ def test_runs_are_put_together(tmp_path: Path) -> None:
     other.write_text(json.dumps({"cpus": 2, "results": {ROUND_TRIP: RESULTS[ROUND_TRIP]}}))
     merged = report.merged([one, other])
     assert (merged["kernel"], merged["results"]) == ("6.1", RESULTS)
+
+
+def test_a_later_run_has_the_last_word_on_what_it_measured(tmp_path: Path) -> None:
+    whole, part = tmp_path / "1", tmp_path / "2"
+    whole.write_text(
+        json.dumps({"results": {SMALL: {"pipe": [{"rate": 1.0}], "seqpacket": [{"rate": 2.0}]}}})
+    )
+    part.write_text(json.dumps({"results": {SMALL: {"seqpacket": [{"rate": 3.0}]}}}))
+    assert report.merged([whole, part])["results"] == {
+        SMALL: {"pipe": [{"rate": 1.0}], "seqpacket": [{"rate": 3.0}]}
+    }
 
 
 def test_what_was_counted_is_put_together(tmp_path: Path) -> None:
