@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus import Announcement, Message
@@ -188,7 +189,8 @@ def _data_files(tables: Path) -> set[Path]:
     return set((tables / "messages").rglob("*.parquet"))
 
 
-def test_it_ends_when_it_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_when_it_is_told(tmp_path: Path, how: signal.Signals) -> None:
     inbox, tables = tmp_path / "inbox", tmp_path / "tables"
     inbox.mkdir()
     (inbox / "a.pcapng").write_bytes(capture(many(10)))
@@ -196,7 +198,7 @@ def test_it_ends_when_it_is_told(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     commits = tables / "_checkpoint" / "commits"
     wait("the first batch", lambda: (commits / "0").exists())
-    process.terminate()
+    process.send_signal(how)
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert said.startswith("stream: 1 batches, 10 messages;")

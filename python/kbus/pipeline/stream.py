@@ -9,19 +9,16 @@ gives again, not knowing that it was done, is not done again.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Event
-from typing import Any, Optional
+from typing import Optional
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus.capture.blocks import Damage
 
+from ..cli.ksocks import EndSignals
 from . import tasks
 from .ingest import SPLIT, Ingested, rounds, take
 from .loading import Inspected
@@ -57,7 +54,9 @@ def follow(
     ``checkpoint`` is a directory in which Spark remembers how far it is, ``every`` are seconds.
     """
     done = Followed()
-    with _told_to_end() as told:
+    # Not by an exception: where that breaks off a call to Spark, Py4J has all its connections closed,
+    # sometimes also the one that the next call opens: https://github.com/py4j/py4j/pull/538.
+    with EndSignals() as signals:
         stream = spark.readStream.format("kbus").option("ranges", "true")
         if max_bytes:
             stream = stream.option("maxBytes", max_bytes)
@@ -69,36 +68,10 @@ def follow(
         else:
             writer = writer.trigger(processingTime=f"{every} seconds")
         query = writer.start()
-        while not told.is_set() and not query.awaitTermination(_LOOK):
+        while not signals.came and not query.awaitTermination(_LOOK):
             pass
         query.stop()
     return done
-
-
-@contextmanager
-def _told_to_end() -> Iterator[Event]:
-    """Take note of SIGINT and SIGTERM; a second one does what it did before.
-
-    Where an exception breaks off a call to Spark, Py4J has all its connections closed, sometimes also the one
-    that the next call opens: https://github.com/py4j/py4j/pull/538.
-    """
-    told = Event()
-    before: dict[int, Any] = {}
-
-    def note(*_: object) -> None:
-        told.set()
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, note)
-    try:
-        yield told
-    finally:
-        restore()
 
 
 def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
