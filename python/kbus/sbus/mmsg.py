@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import socket
 from collections.abc import Sequence
+
+from .libc import failure, libc
 
 #: how many packets go with one call
 BATCH = 64
@@ -42,10 +43,9 @@ class _Message(ctypes.Structure):
     _fields_ = (("header", _Header), ("len", ctypes.c_uint))
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_recvmmsg = _libc.recvmmsg
+_recvmmsg = libc.recvmmsg
 _recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
-_sendmmsg = _libc.sendmmsg
+_sendmmsg = libc.sendmmsg
 _sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
 
 _STEP = ctypes.sizeof(_Message) // 4
@@ -88,8 +88,7 @@ class Receiver:
         """
         count = _recvmmsg(fd, self._vector.address, BATCH, _DONTWAIT, None)
         if count < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+            raise failure()
         view, slot = self._view, self._slot
         return [
             bytes(view[at : at + length])

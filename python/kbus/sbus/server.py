@@ -64,7 +64,6 @@ class Server:
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         #: when bindings are to be tidied, so that turns before that do not look at the clock
         self._timer = Timer()
-        self._tidy_at: Optional[float] = None
         self._epoll.register(listening.socket.fileno(), _IN)
         self._epoll.register(bus.fileno(), _IN)
         self._epoll.register(self._signals[0], _IN)
@@ -123,9 +122,8 @@ class Server:
             bridge.subscriptions.forget()
         if is_time_to_tidy:
             bridge.bindings.tidy()
-        if bridge.bindings.tidy_at != self._tidy_at:
-            self._tidy_at = bridge.bindings.tidy_at
-            self._timer.set(self._tidy_at)
+        if bridge.bindings.tidy_at != self._timer.at:
+            self._timer.set(bridge.bindings.tidy_at)
         if traffic.changed:
             self._attend()
         return bool(happened)

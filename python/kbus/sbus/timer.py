@@ -8,10 +8,11 @@ import os
 import time
 from typing import Optional
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_timerfd_create = _libc.timerfd_create
+from .libc import failure, libc
+
+_timerfd_create = libc.timerfd_create
 _timerfd_create.argtypes = (ctypes.c_int, ctypes.c_int)
-_timerfd_settime = _libc.timerfd_settime
+_timerfd_settime = libc.timerfd_settime
 _timerfd_settime.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _TFD_TIMER_ABSTIME = 1
 
@@ -28,7 +29,9 @@ class Timer:
     def __init__(self) -> None:
         self._fd: int = _timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
-            _fail()
+            raise failure()
+        #: what it is set to
+        self.at: Optional[float] = None
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -40,13 +43,9 @@ class Timer:
         ns = 0 if at is None else max(1, int(at * 1e9))
         times = _Times(0, 0, *divmod(ns, 10**9))
         if _timerfd_settime(self._fd, _TFD_TIMER_ABSTIME, ctypes.byref(times), None):
-            _fail()
+            raise failure()
+        self.at = at
 
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self._fd)
-
-
-def _fail() -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number))
