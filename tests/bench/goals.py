@@ -134,19 +134,12 @@ GOALS = (
         Which(READ, "recorder", "listener"),
         0.7,
     ),
-    Goal(
-        "what a send from Python costs with a recorder to what it costs without",
-        Which(SEND, "recorder", "recorded"),
-        Which(SEND, "recorder", "alone"),
-        1.1,
-        at_most=True,
-    ),
-    Goal(
-        "the same, SCHED_BATCH",
-        Which(SEND_UNDISTURBED, "recorder", "recorded"),
-        Which(SEND_UNDISTURBED, "recorder", "alone"),
-        1.1,
-        at_most=True,
+    *(
+        Goal(title, Which(case, "recorder", "recorded"), Which(case, "recorder", "alone"), 1.1, at_most=True)
+        for title, case in (
+            ("what a send from Python costs with a recorder to what it costs without", SEND),
+            ("the same, SCHED_BATCH", SEND_UNDISTURBED),
+        )
     ),
 )
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.vm import kernels
+from tests.vm.virtme import COUNTING
 
 from .cpio import archive
 from .goals import cases_of_goals
@@ -29,7 +30,7 @@ LIMIT = 240
 """Seconds for the machine, the boot included."""
 
 QEMU = [
-    *("qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=0,sleep=off"),
+    *("qemu-system-x86_64", "-accel", "tcg", *COUNTING),
     # Where there is erms the kernel copies byte by byte, and QEMU counts each of them.
     *("-cpu", "max,-erms", "-m", "512"),
     *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),

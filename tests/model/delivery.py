@@ -156,7 +156,7 @@ def send_from_kbus(device: Device, planned: Plan) -> None:
 def deliver(device: Device, planned: Plan, number: MsgId) -> None:
     """Queue every copy that finds room; what does not is lost and counted (rules 19, 21 and 23)."""
     device.sent += 1
-    queued_for: Plan = {}
+    has_time = False
     for ksock, copies in planned.items():
         for copy in copies:
             copy.message = replace(copy.message, id=number)
@@ -168,9 +168,9 @@ def deliver(device: Device, planned: Plan, number: MsgId) -> None:
         queued = copies[:fitting] + [copy for copy in copies[fitting:] if copy.over_limit]
         ksock.queue.put(queued)
         ksock.lose(len(copies) - len(queued))
-        queued_for[ksock] = queued
-    if any(queued and ksock.wants_times for ksock, queued in queued_for.items()):
-        for copy in chain.from_iterable(queued_for.values()):
+        has_time |= bool(queued) and ksock.wants_times
+    if has_time:
+        for copy in chain.from_iterable(planned.values()):
             copy.queued_at = device.clock.now
 
 

@@ -29,6 +29,10 @@ _KERNEL_OPTIONS = [
 ]
 
 
+COUNTING = ("-icount", "shift=0,sleep=off")
+"""QEMU's clock goes on by a nanosecond with each instruction; to a time that all wait for it jumps."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """What is booted, on what."""
@@ -114,8 +118,7 @@ def _qemu_options(machine: Machine, shared: Shared) -> list[str]:
     if arch.emulated and not machine.kvm:
         arguments += ["-cpu", arch.emulated]
     if machine.counts:
-        # Nobody waits for a time that is to come: the clock jumps to it.
-        arguments += ["-icount", "shift=0,sleep=off"]
+        arguments += COUNTING
     for tag, path in [("hostroot", machine.kernel.root), ("python", sys.prefix), ("repo", shared.repo)]:
         arguments += ["-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap"]
         arguments += ["-device", f"virtio-9p-{arch.virtio},fsdev={tag},mount_tag={tag}"]
