@@ -6,8 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 
 from tests.debug import faults
 from tests.debug.faults import Attempt, Call
-from tests.kernel import module
+from tests.kernel import module, udev
 from tests.kernel.helpers import device_stats
 from tests.kernel.test_module import nodes, traces
 from tests.vm import dmesg
@@ -67,15 +65,8 @@ def records(kmsg: int) -> Iterator[str]:
 @pytest.fixture
 def udev_stopped() -> Iterator[None]:
     """Nobody looks at the device nodes that come and go, which takes longer than their coming and going."""
-    names = Path("/proc").glob("[0-9]*/comm")
-    pids = [int(path.parent.name) for path in names if "udevd" in path.read_text()]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    yield
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
-    # What it has missed, it now does to the nodes of the tests that follow.
-    subprocess.run(["udevadm", "settle", "--timeout=120"], check=True)
+    with udev.stopped():
+        yield
 
 
 @pytest.fixture

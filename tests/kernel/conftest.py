@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from kbus import Ksock
-from tests.kernel import module, raw
+from tests.kernel import module, raw, udev
 from tests.kernel.helpers import bindings, device_stats, stats_lines
 from tests.kernel.processes import Child
 
@@ -100,9 +98,7 @@ def new_device() -> NewDevice:
 @pytest.fixture
 def open_to_all() -> Iterator[None]:
     """Device 0 may be opened by every user."""
-    if Path("/run/udev/control").exists():
-        # Of a load of the module before, udev may still have an event, with which it would set the mode anew.
-        subprocess.run(["udevadm", "settle"], check=True)
+    udev.settle()
     mode = os.stat("/dev/kbus0").st_mode
     os.chmod("/dev/kbus0", 0o666)
     yield

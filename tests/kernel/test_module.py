@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock
-from tests.kernel import module, raw
+from tests.kernel import module, raw, udev
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines, wait_until
+from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
 
 CLASS = Path("/sys/class/kbus")
 
@@ -69,7 +69,7 @@ def test_parameters_are_writable_where_that_is_safe() -> None:
 
 
 def node_modes() -> set[int]:
-    """The modes of all the nodes. Those of the load before may come back while udev has events of that."""
+    """The modes of all the nodes."""
     return {stat.S_IMODE(os.stat(f"/dev/{node}").st_mode) for node in nodes()}
 
 
@@ -77,7 +77,8 @@ def node_modes() -> set[int]:
 def test_several_devices_from_the_start() -> None:
     with module.reloaded(num_kbus_devices=3, device_mode="0640", default_queue_length=7, first_ksock_id=40):
         assert nodes() == ["kbus0", "kbus1", "kbus2"]
-        wait_until(lambda: node_modes() == {0o640}, "udev has caught up")
+        udev.settle()
+        assert node_modes() == {0o640}
         assert [line.key for line in stats_lines()] == [("device", number) for number in range(3)]
         with Ksock(2) as one:
             assert (one.max_messages(), raw.number(one, "KSOCKID")) == (7, 40)
@@ -86,7 +87,8 @@ def test_several_devices_from_the_start() -> None:
         with fails(errno.ENOENT):
             Ksock(4)
     assert nodes() == ["kbus0"]
-    wait_until(lambda: node_modes() == {0o660}, "udev has caught up")
+    udev.settle()
+    assert node_modes() == {0o660}
 
 
 @pytest.mark.rule(33)
