@@ -13,7 +13,7 @@ import pytest
 
 from tests.debug import faults
 from tests.debug.faults import Attempt, Call
-from tests.kernel import module, udev
+from tests.kernel import module
 from tests.kernel.helpers import device_stats
 from tests.kernel.test_module import nodes, traces
 from tests.vm import dmesg
@@ -63,13 +63,6 @@ def records(kmsg: int) -> Iterator[str]:
 
 
 @pytest.fixture
-def udev_stopped() -> Iterator[None]:
-    """Nobody looks at the device nodes that come and go, which takes longer than their coming and going."""
-    with udev.stopped():
-        yield
-
-
-@pytest.fixture
 def rcu_expedited() -> Iterator[None]:
     """Nobody waits long for the grace periods of a thousand loads and unloads."""
     switch = Path("/sys/kernel/rcu_expedited")
@@ -79,7 +72,7 @@ def rcu_expedited() -> Iterator[None]:
     switch.write_text(before)
 
 
-@pytest.mark.usefixtures("udev_stopped", "rcu_expedited")
+@pytest.mark.usefixtures("rcu_expedited")
 def test_load(log: Callable[[], None]) -> None:
     module.unload()
     # What comes before init is the kernel's own work, and warns when it fails.

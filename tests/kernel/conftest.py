@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from kbus import Ksock
-from tests.kernel import module, raw, udev
+from tests.kernel import module, raw
 from tests.kernel.helpers import bindings, device_stats, stats_lines
 from tests.kernel.processes import Child
 
@@ -98,7 +98,6 @@ def new_device() -> NewDevice:
 @pytest.fixture
 def open_to_all() -> Iterator[None]:
     """Device 0 may be opened by every user."""
-    udev.settle()
     mode = os.stat("/dev/kbus0").st_mode
     os.chmod("/dev/kbus0", 0o666)
     yield

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock
-from tests.kernel import module, raw, udev
+from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
 
@@ -77,7 +77,6 @@ def node_modes() -> set[int]:
 def test_several_devices_from_the_start() -> None:
     with module.reloaded(num_kbus_devices=3, device_mode="0640", default_queue_length=7, first_ksock_id=40):
         assert nodes() == ["kbus0", "kbus1", "kbus2"]
-        udev.settle()
         assert node_modes() == {0o640}
         assert [line.key for line in stats_lines()] == [("device", number) for number in range(3)]
         with Ksock(2) as one:
@@ -87,7 +86,6 @@ def test_several_devices_from_the_start() -> None:
         with fails(errno.ENOENT):
             Ksock(4)
     assert nodes() == ["kbus0"]
-    udev.settle()
     assert node_modes() == {0o660}
 
 

@@ -24,6 +24,7 @@ ls /dev/kbus1 /proc/kbus/stats
 python3 -c 'import kbus; print(kbus.__file__)'
 "$RESULTS/program32"
 ls /sys/class/net
+grep -l udevd /proc/[0-9]*/comm
 touch here 2>/dev/null || echo the repository cannot be changed
 echo result >"$RESULTS/result" && touch /tmp/here
 sleep 4
