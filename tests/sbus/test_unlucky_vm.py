@@ -58,6 +58,23 @@ def test_descriptors_exhausted(daemon: StartDaemon) -> None:
         assert running.stats()[0]["refused"]["descriptors"] > 10
 
 
+def test_who_has_left_makes_room_for_who_comes(daemon: StartDaemon) -> None:
+    """Also if the daemon learns of both at the same moment."""
+    running = daemon()
+    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (40, 40))
+    with ExitStack() as stack:
+        first = stack.enter_context(running.client())
+        settle(first)
+        with pytest.raises(ConnectionError):
+            while True:
+                settle(stack.enter_context(running.client()))
+        running.signal(signal.SIGSTOP)
+        first.close()
+        with running.client() as late:
+            running.signal(signal.SIGCONT)
+            assert late.whoami(PATIENCE)
+
+
 def _is_at_end(connection: socket.socket) -> bool:
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP)

@@ -98,7 +98,7 @@ class Server:
 
     def _turn(self, timeout: Optional[float]) -> bool:
         """Wait, and deal with what has happened. Returns False if nothing has."""
-        has_news = is_time_to_tidy = False
+        has_news = is_time_to_tidy = has_callers = has_lost = False
         happened = self._epoll.poll(timeout)
         for fd, events in happened:
             peer = self._peers.get(fd)
@@ -114,7 +114,7 @@ class Server:
             elif fd == self._timer.fileno():
                 is_time_to_tidy = True
             else:
-                self._accept()
+                has_callers = True
         bridge, traffic = self._bridge, self._traffic
         if has_news or traffic.frames:
             traffic.exchange(has_news)
@@ -125,7 +125,12 @@ class Server:
         if bridge.bindings.tidy_at != self._timer.at:
             self._timer.set(bridge.bindings.tidy_at)
         if traffic.changed:
-            self._attend()
+            has_lost = self._attend()
+        if has_callers:
+            # Those who have left have made room for them.
+            self._accept()
+        if has_lost and self._until_last and self._had_clients:
+            self._is_ending |= all(each.only_looks for each in self._peers.values())
         return bool(happened)
 
     def _take_signals(self) -> None:
@@ -183,8 +188,9 @@ class Server:
         self._traffic.changed.update(peer.released())
         self._traffic.changed.add(peer)
 
-    def _attend(self) -> None:
-        """Look at clients that have changed: whether they go, and what to wait for."""
+    def _attend(self) -> bool:
+        """Look at clients that have changed: whether they go, and what to wait for. True if any has gone."""
+        has_lost = False
         changed = self._traffic.changed
         while changed:
             peer = changed.pop()
@@ -194,8 +200,10 @@ class Server:
                 if peer.is_doomed != "it has left":
                     log.say(f"{peer!r} is disconnected: {peer.is_doomed}")
                 self._disconnect(peer)
+                has_lost = True
                 continue
             self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog.count else 0))
+        return has_lost
 
     def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
         """Wait for these events at a client; None is not even for its end."""
@@ -217,8 +225,6 @@ class Server:
         del self._peers[peer.fd]
         self._bridge.disconnect(peer)
         self._had_clients |= not peer.only_looks
-        if self._until_last and self._had_clients and all(each.only_looks for each in self._peers.values()):
-            self._is_ending = True
 
     # The end.
 
