@@ -12,9 +12,11 @@
 #include <linux/slab.h>
 
 #include "kbus.h"
+#include "trace.h"
 
 static const char * const kbus_statuses[] = {
 	KBUS_NAME_REPLIER_GONEAWAY, KBUS_NAME_REPLIER_IGNORED, KBUS_NAME_REPLIER_UNBOUND,
+	KBUS_NAME_REPLIER_NOROOM,
 };
 
 static const struct rhashtable_params kbus_request_params = {
@@ -36,22 +38,26 @@ void kbus_answers_destroy(struct kbus_dev *dev)
 
 static size_t kbus_request_cost(const struct kbus_request *req)
 {
-	return sizeof(*req) + kbus_msg_cost(sizeof(*req->status) + req->status->head_len);
+	/* Once the status is queued, it is its reader's. */
+	return kmalloc_size_roundup(sizeof(*req)) + (req->status ? req->status->cost : 0);
 }
 
 /**
  * kbus_request_new() - have ready what a Request needs
- * @payer: who is charged until it is answered
+ * @sender: who sends it, and is charged until it is answered
  *
  * Return: what kbus_request_link() takes, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
  */
-struct kbus_request *kbus_request_new(struct kbus_user *payer)
+struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 {
+	struct mem_cgroup *before;
 	struct kbus_request *req;
 	size_t len = 0;
 	int i;
 
+	before = kbus_group_enter(sender->group);
 	req = kzalloc(sizeof(*req), KBUS_GFP);
+	kbus_group_leave(before);
 	if (!req)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&req->by_sender);
@@ -59,16 +65,17 @@ struct kbus_request *kbus_request_new(struct kbus_user *payer)
 
 	for (i = 0; i < ARRAY_SIZE(kbus_statuses); i++)
 		len = max(len, strlen(kbus_statuses[i]));
-	req->status = kbus_msg_synthetic(len, 0);
+	req->status = kbus_msg_synthetic(len, 0, sender->group);
 	if (!req->status) {
 		kbus_request_free(req);
 		return ERR_PTR(-ENOMEM);
 	}
-	if (!kbus_user_charge(payer, kbus_request_cost(req))) {
+	WARN_ON_ONCE(req->status->len > KBUS_STATUS_LEN);
+	if (!kbus_user_charge(sender->user, kbus_request_cost(req))) {
 		kbus_request_free(req);
 		return ERR_PTR(-ENOBUFS);
 	}
-	req->payer = kbus_user_ref(payer);
+	req->payer = kbus_user_ref(sender->user);
 	return req;
 }
 
@@ -143,8 +150,9 @@ static void kbus_request_release_id(struct kbus_dev *dev, u32 id)
 {
 	unsigned long left = xa_to_value(xa_load(&dev->ksocks, id)) - 1;
 
+	/* The entry is there, so that nothing is allocated. */
 	if (left)
-		xa_store(&dev->ksocks, id, xa_mk_value(left), GFP_KERNEL);
+		xa_store(&dev->ksocks, id, xa_mk_value(left), GFP_ATOMIC);
 	else
 		xa_erase(&dev->ksocks, id);
 }
@@ -166,12 +174,12 @@ void kbus_request_end(struct kbus_dev *dev, struct kbus_request *req)
 			replier->q.unreplied--;
 		spin_unlock(&replier->q.lock);
 	}
-	if (req->sender) {
+	if (req->sender)
 		list_del(&req->by_sender);
+	if (kbus_request_is_wanted(req))
 		req->sender->nr_requests--;
-	} else {
+	else
 		kbus_request_release_id(dev, req->key.sender_id);
-	}
 	kbus_request_free(req);
 }
 
@@ -218,28 +226,44 @@ struct kbus_request *kbus_request_find(struct kbus_ksock *replier,
 	return kbus_request_look_up(replier->dev, &reply->in_reply_to, reply->to, replier);
 }
 
+/* The replier of a Request that it has read owes it no more: move it to @list. */
+void kbus_request_take(struct kbus_request *req, struct list_head *list)
+{
+	struct kbus_ksock *replier = req->replier;
+
+	lockdep_assert_held(&replier->dev->lock);
+	spin_lock(&replier->q.lock);
+	replier->q.unreplied--;
+	spin_unlock(&replier->q.lock);
+	req->replier = NULL;
+	replier->nr_owed--;
+	list_move_tail(&req->by_replier, list);
+}
+
 int kbus_request_abandon(struct kbus_ksock *sender, const struct kbus_msg_id *id)
 {
 	struct kbus_dev *dev = sender->dev;
+	struct kbus_wakes wakes __uninitialized;
 	struct kbus_request *req;
 
-	mutex_lock(&dev->lock);
+	kbus_wakes_init(&wakes);
+	spin_lock(&dev->lock);
 	req = kbus_request_look_up(dev, id, sender->id, NULL);
 	if (req) {
+		trace_answer(dev->index, sender->id, req->replier_id, id, NULL);
 		kbus_request_end(dev, req);
-		kbus_queue_release_slot(&sender->q);
+		kbus_queue_release_slot(&sender->q, &wakes);
 	}
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
+	kbus_wakes_end(&wakes);
 	if (!req)
 		return -ENOENT;
-	kbus_ksock_made_room(sender);
+	kbus_ksock_report_losses(sender);
 	return 0;
 }
 
-/* Answer a Request with a status; -ENOSPC if the pool needs filling first. */
-static int kbus_request_fail(struct kbus_dev *dev, struct kbus_request *req,
-			     const char *status, struct kbus_send *s,
-			     struct kbus_pool *pool)
+/* Answer a Request with a status, which @s is for; -ENOSPC if it lacks something first. */
+static int kbus_request_fail(struct kbus_request *req, const char *status, struct kbus_send *s)
 {
 	struct kbus_message_header *hdr = kbus_msg_header(req->status);
 	int err;
@@ -248,17 +272,35 @@ static int kbus_request_fail(struct kbus_dev *dev, struct kbus_request *req,
 	kbus_msg_finish(req->status);
 	hdr->in_reply_to = req->key.id;
 	hdr->from = req->replier_id;
-	kbus_send_init(s, dev, req->status, pool, KBUS_FULL_MISS);
-	err = kbus_send_plan(s, kbus_name_match(dev, status, hdr->name_len), NULL, req);
+	s->answered = req;
+	s->status_for = req;
+	err = kbus_send_plan(s, kbus_name_match(s->dev, status, hdr->name_len), NULL);
 	if (err) {
 		kbus_send_forget(s);
 		return err;
 	}
-	kbus_send_room(s);
-	kbus_send_set_id(dev, req->status);
+	kbus_send_reserve(s);
+	kbus_send_set_id(s->dev, req->status);
 	kbus_send_commit(s);
-	kbus_request_end(dev, req);
+	trace_answer(s->dev->index, hdr->to, hdr->from, &hdr->in_reply_to, hdr);
+	/* It is charged to its reader from here on, who is the same user. */
+	kbus_msg_put(req->status);
+	req->status = NULL;
+	kbus_request_end(s->dev, req);
 	return 0;
+}
+
+/* Is there somebody who waits for the answer? */
+bool kbus_request_is_wanted(const struct kbus_request *req)
+{
+	return req->sender && !req->sender->closing;
+}
+
+static void kbus_request_end_fail(struct kbus_send *s, struct kbus_group *group)
+{
+	kbus_send_end(s);
+	kbus_msg_put(s->home.msg);
+	kbus_group_put(s->dev, group);
 }
 
 /**
@@ -266,16 +308,21 @@ static int kbus_request_fail(struct kbus_dev *dev, struct kbus_request *req,
  * @dev: the device
  * @owed: the Requests, by_replier, under the device's lock; empty after
  * @status: the name of the status; NULL if the replier closes, which gives
- *	those that he has read another one than those that he has not
+ *	those that it has read another one than those that it has not
  */
 void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char *status)
 {
+	struct kbus_group *group = NULL;
+	struct kbus_msg *msg = NULL;
 	struct kbus_request *req;
+	struct kbus_wakes wakes __uninitialized;
 	struct kbus_pool pool;
 	struct kbus_send s;
+	int err;
 
 	kbus_pool_init(&pool);
-	mutex_lock(&dev->lock);
+	kbus_wakes_init(&wakes);
+	spin_lock(&dev->lock);
 	while (!list_empty(owed)) {
 		const char *name = status;
 
@@ -283,39 +330,84 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 		if (!name)
 			name = kbus_request_is_unread(req) ? KBUS_NAME_REPLIER_GONEAWAY :
 				KBUS_NAME_REPLIER_IGNORED;
-		if (!req->sender) {
+		err = 0;
+		if (!kbus_request_is_wanted(req)) {
+			trace_answer(dev->index, req->key.sender_id, req->replier_id,
+				     &req->key.id, NULL);
 			kbus_request_end(dev, req);
-		} else if (kbus_request_fail(dev, req, name, &s, &pool)) {
-			mutex_unlock(&dev->lock);
-			kbus_pool_fill(&pool, s.need);
-			mutex_lock(&dev->lock);
-			continue;
+		} else if (!msg) {
+			/* The Request and its sender may go while the lock is dropped. */
+			msg = req->status;
+			refcount_inc(&msg->refs);
+			group = req->sender->group;
+			kbus_group_get(dev, group);
+			kbus_send_init(&s, dev, group, msg, &pool, KBUS_FULL_MISS, &wakes);
+			s.is_for_others = true;
+			err = kbus_request_fail(req, name, &s);
+		} else if (req->status == msg) {
+			err = kbus_request_fail(req, name, &s);
 		}
 		/* Others need not wait for all of them, nor the requesters much longer. */
-		mutex_unlock(&dev->lock);
+		spin_unlock(&dev->lock);
+		if (err) {
+			kbus_send_supply(&s);
+		} else if (msg) {
+			kbus_request_end_fail(&s, group);
+			msg = NULL;
+		}
+		kbus_wakes_flush(&wakes);
 		cond_resched();
-		mutex_lock(&dev->lock);
+		spin_lock(&dev->lock);
 	}
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
+	if (msg)
+		kbus_request_end_fail(&s, group);
 	kbus_pool_free(&pool);
+	kbus_wakes_end(&wakes);
 }
 
-/* The sender closes; nobody waits for the answers any more. */
+/**
+ * kbus_requests_disown() - a sender closes; nobody waits for the answers any more
+ * @sender: which nobody finds any more
+ *
+ * Its id stays in use until the last of its Requests has ended.
+ */
+void kbus_requests_disown(struct kbus_ksock *sender)
+{
+	struct kbus_dev *dev = sender->dev;
+	struct kbus_request *req;
+	unsigned int count = 0;
+
+	spin_lock(&dev->lock);
+	while (!list_empty(&sender->requests)) {
+		req = list_first_entry(&sender->requests, struct kbus_request, by_sender);
+		list_del_init(&req->by_sender);
+		req->sender = NULL;
+		/* Nobody wants the status; what is left is small. */
+		kbus_user_uncharge(req->payer, req->status->cost);
+		kbus_msg_put(req->status);
+		req->status = NULL;
+		if (++count % KBUS_STEP)
+			continue;
+		spin_unlock(&dev->lock);
+		cond_resched();
+		spin_lock(&dev->lock);
+	}
+	spin_unlock(&dev->lock);
+}
+
+/* The sender closes: from now on its id stands for its Requests only. */
 void kbus_requests_orphan(struct kbus_ksock *sender)
 {
 	struct kbus_dev *dev = sender->dev;
-	struct kbus_request *req, *next;
 
 	lockdep_assert_held(&dev->lock);
-	list_for_each_entry_safe(req, next, &sender->requests, by_sender) {
-		list_del(&req->by_sender);
-		req->sender = NULL;
-	}
+	sender->closing = true;
 	atomic_dec(&dev->nr_ksocks);
 	/* The entry is there, so that nothing is allocated. */
 	if (sender->nr_requests)
 		xa_store(&dev->ksocks, sender->id, xa_mk_value(sender->nr_requests),
-			 GFP_KERNEL);
+			 GFP_ATOMIC);
 	else
 		xa_erase(&dev->ksocks, sender->id);
 }

@@ -14,6 +14,7 @@
 #include <linux/string.h>
 
 #include "kbus.h"
+#include "trace.h"
 
 /* The part of a name before its wildcard, if it has one, and which one that is */
 struct kbus_name_key {
@@ -267,10 +268,11 @@ static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, 
 
 static size_t kbus_binding_cost(const struct kbus_binding *b)
 {
-	size_t cost = sizeof(*b) + sizeof(*b->name) + b->name->len;
+	size_t cost = kmalloc_size_roundup(sizeof(*b)) +
+		kmalloc_size_roundup(struct_size(b->name, name, b->name->len + 1));
 
 	if (b->unbind_event)
-		cost += kbus_msg_cost(sizeof(*b->unbind_event) + b->unbind_event->len);
+		cost += b->unbind_event->cost;
 	return cost;
 }
 
@@ -304,7 +306,7 @@ struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name,
 	if (!b->name)
 		goto free;
 	if (is_replier) {
-		b->unbind_event = kbus_event_new(false, ks->id, name, len);
+		b->unbind_event = kbus_event_new(false, ks, name, len);
 		if (!b->unbind_event)
 			goto put_name;
 	}
@@ -381,6 +383,13 @@ int kbus_binding_count(struct kbus_binding *b, const struct kbus_name *name)
 	return 0;
 }
 
+static u32 kbus_binding_kind(const struct kbus_binding *b)
+{
+	if (b->is_replier)
+		return KBUS_BIND_REPLIER;
+	return b->is_observer ? KBUS_BIND_OBSERVER : KBUS_BIND_LISTENER;
+}
+
 /**
  * kbus_binding_link() - put a binding in force
  * @b: which is counted, and whose name, if it is R, has no replier
@@ -419,7 +428,9 @@ int kbus_binding_link(struct kbus_binding *b)
 	ks->nr_bindings++;
 	list_add(&b->by_device, &dev->bindings);
 	dev->nr_bindings++;
-	dev->bindings_changed++;
+	WRITE_ONCE(dev->bindings_changed, dev->bindings_changed + 1);
+	trace_bind(dev->index, ks->id, true, kbus_binding_kind(b), 0, b->name->name,
+		   b->name->len);
 	return 0;
 }
 
@@ -444,7 +455,9 @@ void kbus_binding_unlink(struct kbus_binding *b)
 	b->ks->nr_bindings--;
 	list_del(&b->by_device);
 	dev->nr_bindings--;
-	dev->bindings_changed++;
+	WRITE_ONCE(dev->bindings_changed, dev->bindings_changed + 1);
+	trace_bind(dev->index, b->ks->id, false, kbus_binding_kind(b), 0, b->name->name,
+		   b->name->len);
 }
 
 /* The newest binding that this KSock has made of this name and kind, or NULL */

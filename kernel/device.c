@@ -6,6 +6,7 @@
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "kbus.h"
 
@@ -31,6 +32,8 @@ static void kbus_dev_free(struct kbus_dev *dev)
 {
 	WARN_ON_ONCE(!xa_empty(&dev->ksocks));
 	xa_destroy(&dev->ksocks);
+	WARN_ON_ONCE(!xa_empty(&dev->groups));
+	xa_destroy(&dev->groups);
 	kbus_answers_destroy(dev);
 	kbus_bindings_destroy(dev);
 	kfree(dev);
@@ -43,16 +46,15 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	if (!dev)
 		return NULL;
 	dev->index = index;
-	mutex_init(&dev->stats_lock);
+	mutex_init(&dev->snapshot_lock);
 	mutex_init(&dev->bind_lock);
-	mutex_init(&dev->lock);
+	spin_lock_init(&dev->lock);
+	xa_init(&dev->groups);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);
 	dev->next_ksock_id = max(READ_ONCE(kbus_first_ksock_id), 1U);
 	dev->last_serial = max(READ_ONCE(kbus_first_serial), 1U) - 1;
 	dev->max_msg_size = min(READ_ONCE(kbus_default_message_size),
 				READ_ONCE(kbus_max_message_size));
-	INIT_LIST_HEAD(&dev->waits);
-	INIT_LIST_HEAD(&dev->to_wake);
 	if (kbus_bindings_init(dev))
 		goto free;
 	if (kbus_answers_init(dev))
@@ -130,7 +132,7 @@ int kbus_dev_new(unsigned int *index)
 	return err;
 }
 
-void kbus_devs_wake_waits(void)
+static void kbus_devs_wake_waits(struct work_struct *work)
 {
 	unsigned int i;
 
@@ -140,12 +142,17 @@ void kbus_devs_wake_waits(void)
 	mutex_unlock(&kbus_devs_lock);
 }
 
-/* A limit on bytes has changed, perhaps while the module is loaded or unloaded. */
-void kbus_devs_limits_raised(void)
+static DECLARE_WORK(kbus_devs_limits_work, kbus_devs_wake_waits);
+
+/*
+ * A limit on bytes has changed, perhaps while the module is loaded or unloaded; the
+ * caller holds the lock of the parameters.
+ */
+void kbus_devs_limits_changed(void)
 {
 	mutex_lock(&kbus_devs_lock);
 	if (kbus_nr_devs)
-		kbus_wait_kick();
+		schedule_work(&kbus_devs_limits_work);
 	mutex_unlock(&kbus_devs_lock);
 }
 
@@ -199,10 +206,12 @@ unregister_region:
 void kbus_devs_exit(void)
 {
 	cdev_del(&kbus_cdev);
+	/* KSocks that are closed, but are still to be woken */
+	drain_workqueue(kbus_workqueue);
 	mutex_lock(&kbus_devs_lock);
 	kbus_devs_free();
 	mutex_unlock(&kbus_devs_lock);
-	kbus_wait_exit();
+	cancel_work_sync(&kbus_devs_limits_work);
 	class_unregister(&kbus_class);
 	unregister_chrdev_region(kbus_devt, KBUS_MAX_DEVICES);
 }

@@ -84,7 +84,7 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 		return -EBADMSG;
 	}
 
-	mutex_lock(&dev->lock);
+	spin_lock(&dev->lock);
 	if (resolve) {
 		replier = kbus_match_replier(kbus_name_match(dev, name, query.name_len));
 	} else {
@@ -92,7 +92,7 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 		replier = bound ? bound->replier : NULL;
 	}
 	query.ksock_id = replier ? replier->ks->id : 0;
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
 	kfree(name);
 	if (put_user(query.ksock_id, &arg->ksock_id))
 		return -EFAULT;
@@ -107,12 +107,14 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 {
 	struct kbus_queue *q = &ks->q;
 	struct kbus_item *next, *item;
+	struct kbus_wakes wakes __uninitialized;
 	struct kbus_msg *old;
-	bool is_next, more;
+	bool is_next;
 	u32 len;
 
 	if (!(ks->mode & FMODE_READ))
 		return -EBADF;
+	kbus_wakes_init(&wakes);
 	do {
 		spin_lock(&q->lock);
 		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
@@ -139,18 +141,17 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			kbus_queue_pop(q);
 			refcount_inc(&item->msg->refs);
 			ks->in = item->msg;
-			kbus_user_charge_always(ks->user, kbus_msg_cost(len));
 		}
-		more = kbus_queue_wants_room(q);
-		spin_unlock(&q->lock);
+		kbus_queue_unlock(q, &wakes);
 		mutex_unlock(&ks->in_lock);
 	} while (!is_next);
 
+	kbus_wakes_end(&wakes);
 	kbus_ksock_drop_in(ks, old);
-	kbus_item_free(item);
+	if (item)
+		kbus_place_free(ks->user, item);
 	/* Even with nothing popped: there may have been no memory for a report. */
-	if (more)
-		kbus_ksock_made_room(ks);
+	kbus_ksock_report_losses(ks);
 	return item ? 1 : 0;
 }
 
@@ -224,7 +225,8 @@ static long kbus_ioctl_count(struct kbus_ksock *ks, const u32 *count, u32 __user
 static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 {
 	struct kbus_queue *q = &ks->q;
-	u32 limit, before;
+	struct kbus_wakes wakes __uninitialized;
+	u32 limit;
 
 	if (get_user(limit, arg))
 		return -EFAULT;
@@ -234,12 +236,14 @@ static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 	if (put_user(limit, arg))
 		return -EFAULT;
 
+	kbus_wakes_init(&wakes);
 	spin_lock(&q->lock);
-	before = q->limit;
 	q->limit = limit;
-	spin_unlock(&q->lock);
-	if (limit > before)
-		kbus_ksock_made_room(ks);
+	kbus_queue_unlock(q, &wakes);
+	kbus_wakes_end(&wakes);
+	/* What does not even fit an empty queue now is refused. */
+	kbus_wait_wake_all(ks);
+	kbus_ksock_report_losses(ks);
 	return 0;
 }
 
@@ -254,12 +258,30 @@ static long kbus_ioctl_lostmsgs(struct kbus_ksock *ks, struct kbus_lost_msgs __u
 }
 
 /*
- * What all the switches have in common. The value before is stored before
- * anything changes; false in @set afterwards says that nothing is to.
+ * May this descriptor set what concerns the whole device? It must be open for
+ * writing, and its opener own the node, or the caller have CAP_SYS_ADMIN.
  */
-static long kbus_ioctl_switch(u32 __user *arg, bool before, bool may_set, bool *set,
-			      bool *on)
+static int kbus_ioctl_may_configure(const struct file *file)
 {
+	const struct kbus_ksock *ks = file->private_data;
+
+	if (!(ks->mode & FMODE_WRITE))
+		return -EBADF;
+	if (READ_ONCE(kbus_writers_configure) || uid_eq(file_inode(file)->i_uid, ks->uid) ||
+	    capable(CAP_SYS_ADMIN))
+		return 0;
+	return -EPERM;
+}
+
+/*
+ * What all the switches have in common. The value before is stored before
+ * anything changes; false in @set afterwards says that nothing is to. With @device,
+ * it is a switch of the device that this file is.
+ */
+static long kbus_ioctl_switch(u32 __user *arg, bool before, const struct file *device,
+			      bool *set, bool *on)
+{
+	int err = 0;
 	u32 value;
 
 	if (get_user(value, arg))
@@ -268,9 +290,9 @@ static long kbus_ioctl_switch(u32 __user *arg, bool before, bool may_set, bool *
 		return -EINVAL;
 	*set = value != KBUS_SWITCH_ASK;
 	*on = value == KBUS_SWITCH_ON;
-	if (*set && !may_set)
-		return -EBADF;
-	return put_user(before ? KBUS_SWITCH_ON : KBUS_SWITCH_OFF, arg);
+	if (*set && device)
+		err = kbus_ioctl_may_configure(device);
+	return err ?: put_user(before ? KBUS_SWITCH_ON : KBUS_SWITCH_OFF, arg);
 }
 
 static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
@@ -278,12 +300,12 @@ static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
 	bool set, on;
 	long err;
 
-	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.only_once), true, &set, &on);
+	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.only_once), NULL, &set, &on);
 	if (err || !set)
 		return err;
 	WRITE_ONCE(ks->q.only_once, on);
 	/* A message of which fewer copies are needed may fit now. */
-	kbus_ksock_made_room(ks);
+	kbus_wait_wake_all(ks);
 	return 0;
 }
 
@@ -292,37 +314,34 @@ static long kbus_ioctl_reportlost(struct kbus_ksock *ks, u32 __user *arg)
 	bool set, on;
 	long err;
 
-	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.report_lost), true, &set, &on);
+	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.report_lost), NULL, &set, &on);
 	if (err || !set)
 		return err;
 	return kbus_ksock_report_lost(ks, on);
 }
 
-static long kbus_ioctl_verbose(struct kbus_ksock *ks, u32 __user *arg)
+static long kbus_ioctl_verbose(struct file *file, struct kbus_dev *dev, u32 __user *arg)
 {
 	bool set, on;
 	long err;
 
-	err = kbus_ioctl_switch(arg, READ_ONCE(ks->dev->verbose), ks->mode & FMODE_WRITE,
-				&set, &on);
+	err = kbus_ioctl_switch(arg, READ_ONCE(dev->verbose), file, &set, &on);
 	if (!err && set)
-		WRITE_ONCE(ks->dev->verbose, on);
+		WRITE_ONCE(dev->verbose, on);
 	return err;
 }
 
-static long kbus_ioctl_reportbinds(struct kbus_ksock *ks, u32 __user *arg)
+static long kbus_ioctl_reportbinds(struct file *file, struct kbus_dev *dev, u32 __user *arg)
 {
-	struct kbus_dev *dev = ks->dev;
 	bool set, on;
 	long err;
 
-	err = kbus_ioctl_switch(arg, READ_ONCE(dev->report_binds), ks->mode & FMODE_WRITE,
-				&set, &on);
+	err = kbus_ioctl_switch(arg, READ_ONCE(dev->report_binds), file, &set, &on);
 	if (err || !set)
 		return err;
-	mutex_lock(&dev->lock);
+	spin_lock(&dev->lock);
 	WRITE_ONCE(dev->report_binds, on);
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
 	return 0;
 }
 
@@ -339,23 +358,24 @@ static long kbus_ioctl_newdevice(u32 __user *arg)
 	return err ?: put_user(index, arg);
 }
 
-static long kbus_ioctl_maxmsgsize(struct kbus_ksock *ks, u32 __user *arg)
+static long kbus_ioctl_maxmsgsize(struct file *file, struct kbus_dev *dev, u32 __user *arg)
 {
 	u32 highest = READ_ONCE(kbus_max_message_size);
 	u32 size;
+	int err;
 
 	if (get_user(size, arg))
 		return -EFAULT;
 	if (size == 0)
-		return put_user(READ_ONCE(ks->dev->max_msg_size), arg);
+		return put_user(READ_ONCE(dev->max_msg_size), arg);
 	if (size == 1)
 		return put_user(highest, arg);
 	if (size < KBUS_MIN_MAX_MSG_SIZE || size > highest)
 		return -EINVAL;
-	if (!(ks->mode & FMODE_WRITE))
-		return -EBADF;
-	WRITE_ONCE(ks->dev->max_msg_size, size);
-	return 0;
+	err = kbus_ioctl_may_configure(file);
+	if (!err)
+		WRITE_ONCE(dev->max_msg_size, size);
+	return err;
 }
 
 static long kbus_ioctl_peerinfo(struct kbus_ksock *ks, struct kbus_peer_info __user *arg)
@@ -366,16 +386,16 @@ static long kbus_ioctl_peerinfo(struct kbus_ksock *ks, struct kbus_peer_info __u
 
 	if (copy_from_user(&info, arg, sizeof(info)))
 		return -EFAULT;
-	mutex_lock(&dev->lock);
+	spin_lock(&dev->lock);
 	peer = xa_load(&dev->ksocks, info.ksock_id);
 	if (!peer || xa_is_value(peer)) {
-		mutex_unlock(&dev->lock);
+		spin_unlock(&dev->lock);
 		return -ESRCH;
 	}
 	info.pid = pid_vnr(peer->pid);
 	info.uid = from_kuid_munged(current_user_ns(), peer->uid);
 	info.gid = from_kgid_munged(current_user_ns(), peer->gid);
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -424,13 +444,13 @@ long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long user_arg)
 	case KBUS_IOC_REPORTLOST:
 		return kbus_ioctl_reportlost(ks, arg);
 	case KBUS_IOC_VERBOSE:
-		return kbus_ioctl_verbose(ks, arg);
+		return kbus_ioctl_verbose(file, ks->dev, arg);
 	case KBUS_IOC_REPORTREPLIERBINDS:
-		return kbus_ioctl_reportbinds(ks, arg);
+		return kbus_ioctl_reportbinds(file, ks->dev, arg);
 	case KBUS_IOC_NEWDEVICE:
 		return kbus_ioctl_newdevice(arg);
 	case KBUS_IOC_MAXMSGSIZE:
-		return kbus_ioctl_maxmsgsize(ks, arg);
+		return kbus_ioctl_maxmsgsize(file, ks->dev, arg);
 	case KBUS_IOC_PEERINFO:
 		return kbus_ioctl_peerinfo(ks, arg);
 	default:

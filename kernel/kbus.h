@@ -10,26 +10,31 @@
  * Lock order, outermost first; none is held across access to user memory:
  *
  *	kbus_devs_lock			the table of devices
- *	kbus_dev.stats_lock		who looks at all KSocks at once
- *	    kbus_dev.lock
- *	kbus_dev.bind_lock		that there are no new bindings and none go
- *	    kbus_dev.lock
+ *	kbus_dev.snapshot_lock		who looks at all KSocks or bindings at once
+ *	    kbus_dev.bind_lock		that there are no new bindings and none go
+ *	        kbus_dev.lock
  *	kbus_ksock.out_lock		the message being written
  *	    kbus_dev.lock		bindings, requests, and the order of sends
  *	        kbus_queue.lock		one KSock's queue, and who waits for room
- *	            kbus_ksock.wq	(the wait queue's own lock)
+ *	            kbus_user.lock	whose queues lack bytes
+ *	            kbus_dev.groups	(the xarray's own lock)
  *	kbus_ksock.in_lock		the message being read
  *	    kbus_queue.lock
+ *	kbus_ksock.crowd_lock		who hangs on the KSock beyond its first waiters
  *	kbus_spares.lock		(nothing is taken inside, but it is inside others)
  *
  * kbus_dev.lock makes the order of messages: an id is given, and all the copies
- * are queued, while it is held. Only its holder adds to a queue, so that room
- * which he has seen cannot vanish before he uses it. Readers never take it,
- * and whatever they need to change is under the queue's lock. Memory is
- * allocated before it is taken. Everybody on the device waits for it, so nobody
- * holds it for longer than a message takes: what goes over all bindings has
- * kbus_dev.bind_lock, and what goes over all waits is done in steps. Only the
+ * are queued, while it is held. Only its holder adds to a queue, so room that it
+ * has seen cannot vanish before it uses it. Readers never take it: whatever they
+ * change is under the queue's lock. Everybody on the device spins for it, so its
+ * holder does not sleep, allocates nothing that may sleep, and does what takes
+ * long in steps: what goes over all bindings has kbus_dev.bind_lock. Only the
  * numbers of all KSocks are taken at once, but that is done seldom (procfs.c).
+ *
+ * Whoever changes what a queue can take ends with kbus_queue_unlock(), which
+ * alone decides who of those that wait for room may go on (wait.c). Nobody is
+ * woken under any of these locks: who is to be woken is collected in a struct
+ * kbus_wakes, and woken when the last lock has been dropped (wake.c).
  */
 #ifndef _KBUS_H
 #define _KBUS_H
@@ -38,13 +43,16 @@
 #include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
+#include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "include/uapi/linux/kbus.h"
@@ -52,14 +60,19 @@
 #define KBUS_MAX_DEVICES	256
 /* Unbind events that the full queues of one device may hold over their limit */
 #define KBUS_MAX_EVENTS_ASIDE	1000
+/* So much is done before a lock is given to others. */
+#define KBUS_STEP		64
 /* Requests of one sender with the same id that may be unanswered */
 #define KBUS_MAX_SAME_ID	16
 
 /*
- * For memory that a call of a user's takes. If there is none, in his cgroup or at
- * all, he is told so. That is no reason to kill him or somebody else.
+ * For memory that a user's call takes. If there is none, in its cgroup or at all,
+ * the call fails; nobody is killed for it.
  */
 #define KBUS_GFP		(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+/* For memory of another cgroup's: the caller reclaims little for that one, or nothing. */
+#define KBUS_GFP_OTHERS		(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
+#define KBUS_GFP_NO_RECLAIM	(KBUS_GFP_OTHERS & ~__GFP_DIRECT_RECLAIM)
 
 /* Module parameters (module.c); writable ones are read with READ_ONCE() */
 extern unsigned int kbus_num_devices;
@@ -76,33 +89,75 @@ extern unsigned long kbus_max_user_bytes;
 extern unsigned int kbus_first_serial;
 extern unsigned int kbus_first_ksock_id;
 extern unsigned short kbus_device_mode;
+extern unsigned int kbus_proc_gid;
+extern bool kbus_writers_configure;
 
 /* ---- user.c: what one user may have, over all devices ---- */
 
 struct kbus_user {
 	struct hlist_node node;		/* kbus_users_lock */
-	unsigned int refs;		/* kbus_users_lock */
+	refcount_t refs;
 	kuid_t uid;
 	atomic_t ksocks;
 	atomic_t bindings;
 	atomic_t wildcards;		/* of them, those that are L and wildcards */
 	atomic_long_t bytes;
+	atomic_t held;			/* copies queued on its KSocks, or being read */
 	atomic_t snapshots;		/* files of /proc/kbus that are open, */
 	atomic_long_t snapshot_bytes;	/* and what they take */
-	bool starved;			/* for lack of bytes, somebody waits for room */
+	spinlock_t lock;		/* protects: */
+	struct list_head starving;	/* kbus_queue.starving */
+	struct work_struct feed;	/* looks at them again */
 };
 
+kuid_t kbus_user_of_current(void);
 struct kbus_user *kbus_user_get(kuid_t uid);
 struct kbus_user *kbus_user_ref(struct kbus_user *user);
 void kbus_user_put(struct kbus_user *user);
 bool kbus_user_count(atomic_t *counter, unsigned int limit);
 bool kbus_user_charge(struct kbus_user *user, size_t bytes);
+bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
+void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies);
+void kbus_user_look_again(struct kbus_user *user);
 size_t kbus_user_bytes_left(struct kbus_user *user);
 
-static inline void kbus_user_charge_always(struct kbus_user *user, size_t bytes)
+/* ---- group.c: KSocks whose memory one control group has ---- */
+
+struct kbus_dev;
+struct kbus_share;
+
+/**
+ * struct kbus_group - the KSocks of a device that one control group opened
+ * @memcg: the control group, or NULL where there are none
+ * @key: its index in kbus_dev.groups
+ * @serial: no other control group has it, ever
+ * @refs: under the lock of kbus_dev.groups
+ * @tired_until: nobody reclaims memory for it until then, in ns; READ_ONCE()
+ * @share: what this group gets of the message that is being sent; kbus_dev.lock
+ */
+struct kbus_group {
+	struct mem_cgroup *memcg;
+	unsigned long key;
+	u64 serial;
+	unsigned int refs;
+	u64 tired_until;
+	struct kbus_share *share;
+};
+
+struct kbus_group *kbus_group_of_current(struct kbus_dev *dev);
+void kbus_group_get(struct kbus_dev *dev, struct kbus_group *group);
+void kbus_group_put(struct kbus_dev *dev, struct kbus_group *group);
+
+/* What is allocated from here to kbus_group_leave() is charged to the group. */
+static inline struct mem_cgroup *kbus_group_enter(const struct kbus_group *group)
 {
-	atomic_long_add(bytes, &user->bytes);
+	return set_active_memcg(group->memcg);
+}
+
+static inline void kbus_group_leave(struct mem_cgroup *before)
+{
+	set_active_memcg(before);
 }
 
 /* ---- name.c: the syntax of names ---- */
@@ -120,13 +175,11 @@ bool kbus_name_is_kbus(const char *name, size_t len);
 /* What the shortest message takes */
 #define KBUS_MSG_LEAST	384U
 
-/* What a copy of a message with @len bytes counts for its user */
-static inline u32 kbus_msg_cost(u32 len)
-{
-	return max(len, KBUS_MSG_LEAST);
-}
+/* The longest status, for which there is room with each slot that is set aside */
+#define KBUS_STATUS_LEN							\
+	(sizeof(struct kbus_message_header) +				\
+	 ALIGN(sizeof(KBUS_NAME_REPLIER_GONEAWAY) - 1, 4) + sizeof(u32))
 
-struct kbus_dev;
 struct kbus_ksock;
 struct kbus_binding;
 struct kbus_request;
@@ -168,15 +221,15 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @refs: the writer, and each queued copy
  * @len: bytes of the whole message
  * @filled: bytes that are there; only a message being written has fewer than @len
- * @payer: who is charged for a message that has not been delivered, or NULL
- * @charged: bytes charged to @payer
- * @owner: the control group that the memory is charged to, only to be compared
- * @pages: the bytes from @head_len on
- * @nr_pages: length of @pages, of which the last ones may still be NULL
- * @items: for its first copies, so that most messages are one object
- * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
- * @queued_at: when it was queued for the first KSock that asks, in ns, or 0
  * @head_len: bytes in @head: all, or as many as hold the longest header and name
+ * @cost: bytes of memory that it takes, whole objects and pages
+ * @nr_pages: length of @pages, of which the last ones may still be NULL
+ * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
+ * @payer: who is charged @cost for a message that has not been delivered, or NULL
+ * @group: whose memory it is; the group stays for as long as @pages do
+ * @pages: the bytes from @head_len on
+ * @queued_at: when it was queued for the first KSock that asks, in ns, or 0
+ * @items: for its first copies, so that most messages are one object
  * @head: how the message begins
  *
  * Nothing but @items, @nr_items_used and @queued_at changes once it is queued. The one
@@ -187,29 +240,31 @@ struct kbus_msg {
 	u32 len;
 	u32 filled;
 	u32 head_len;
+	u32 cost;
+	u32 nr_pages;
 	struct kbus_user *payer;
-	size_t charged;
-	const void *owner;
+	const struct kbus_group *group;
 	void **pages;
-	unsigned int nr_pages;
-	u8 nr_items_used;
 	atomic64_t queued_at;
+	u8 nr_items_used;
 	struct kbus_item items[KBUS_MSG_ITEMS];
 	u8 head[] __aligned(8);
 };
 
 int kbus_msg_cache_init(void);
 void kbus_msg_cache_exit(void);
-struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer);
-bool kbus_get_few_bytes(void *to, const void __user *from, u32 count);
-bool kbus_put_few_bytes(void __user *to, const void *from, u32 count);
-struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available, u32 max_len,
-				    struct kbus_user *payer);
+struct kbus_msg *kbus_msg_new(u32 len, struct kbus_ksock *writer);
+struct kbus_msg *kbus_msg_clone(const struct kbus_msg *msg, const struct kbus_group *group,
+				gfp_t gfp);
+struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
+				    struct kbus_ksock *writer);
 bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to);
 struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
-				    struct kbus_user *payer);
-struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len);
-struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len);
+				    struct kbus_ksock *writer);
+struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len,
+				    const struct kbus_group *group);
+struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len,
+					const struct kbus_group *group);
 void kbus_msg_begin(struct kbus_msg *msg, const char *name, u32 to, u32 data_len);
 void kbus_msg_append_bytes(struct kbus_msg *msg, const void *bytes, u32 count);
 void kbus_msg_append_padding(struct kbus_msg *msg, u32 len);
@@ -219,7 +274,6 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 			struct iov_iter *to);
 void kbus_msg_uncharge(struct kbus_msg *msg);
 void kbus_msg_put(struct kbus_msg *msg);
-void kbus_msg_free(struct kbus_msg *msg);
 void kbus_page_free(void *page);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
@@ -263,17 +317,65 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 	return (const char *)msg->head + kbus_msg_name_offset(kbus_msg_header(msg));
 }
 
-/* ---- spares.c: memory that the next messages will want ---- */
+/* ---- spares.c: pages that the next messages will want ---- */
 
+int kbus_spares_init(void);
+void kbus_spares_exit(void);
 void kbus_spares_get(void);
 void kbus_spares_put(void);
-void kbus_spares_drop_all(void);
-const void *kbus_spares_owner(void);
-struct kbus_msg *kbus_spare_msg(const void *owner);
-bool kbus_spare_msg_keep(struct kbus_msg *msg);
-unsigned int kbus_spare_pages(const void *owner, void **pages, unsigned int count);
-unsigned int kbus_spare_pages_keep(const void *owner, void **pages,
+unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
+			      unsigned int count);
+unsigned int kbus_spare_pages_keep(const struct kbus_group *group, void **pages,
 				   unsigned int count);
+
+/* ---- wake.c: those who sleep or poll at a KSock ---- */
+
+/* So many KSocks are woken without memory for a list of them. */
+#define KBUS_WAKES	16
+
+struct kbus_wake {
+	struct kbus_ksock *ks;
+	__poll_t events;
+};
+
+/**
+ * struct kbus_wakes - KSocks to wake once no lock is held that others need
+ * @count: how many
+ * @room: how many fit
+ * @is_exhausted: there is no memory for more
+ * @list: the KSocks, with a reference to each
+ * @few: what @list is unless there are many
+ */
+struct kbus_wakes {
+	u32 count;
+	u32 room;
+	bool is_exhausted;
+	struct kbus_wake *list;
+	struct kbus_wake few[KBUS_WAKES];
+};
+
+static inline void kbus_wakes_init(struct kbus_wakes *wakes)
+{
+	wakes->count = 0;
+	wakes->room = KBUS_WAKES;
+	wakes->is_exhausted = false;
+	wakes->list = wakes->few;
+}
+
+void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count);
+void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
+void kbus_wakes_flush(struct kbus_wakes *wakes);
+void kbus_wakes_end(struct kbus_wakes *wakes);
+void kbus_wake_later(struct kbus_ksock *ks, __poll_t events);
+void kbus_wake_work(struct work_struct *work);
+int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
+		     u64 arg, ktime_t until);
+void kbus_poll_wait(struct file *file, struct kbus_ksock *ks, poll_table *table);
+void kbus_crowd_free(struct kbus_ksock *ks);
+int kbus_wake_init(void);
+void kbus_wake_exit(void);
+
+extern struct workqueue_struct *kbus_workqueue;
 
 /* ---- queue.c: what one KSock has to read ---- */
 
@@ -302,31 +404,60 @@ struct kbus_queue {
 	bool only_once;
 	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
-	struct list_head waiting;	/* kbus_wait.node, in the order of .since */
-	struct list_head woken;		/* those of them who may come or not */
+	/* kbus_wait.node of those who wait for room here: */
+	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since */
+	struct list_head kept;		/* messages kept after EAGAIN or EINTR */
+	struct list_head ready;		/* of those, the ones whose SEND is worth repeating */
+	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
 };
 
-/* Does anything wait for room there? The queue's lock is held. */
-static inline bool kbus_queue_wants_room(const struct kbus_queue *q)
+/* Is anything to be done when there is room? The queue's lock is held. */
+static inline bool kbus_queue_is_waited_for(const struct kbus_queue *q)
 {
-	return !list_empty(&q->waiting) || q->lost_unreported;
+	return !list_empty(&q->line) || !list_empty(&q->kept);
 }
 
+/**
+ * struct kbus_need - what a message must have of one KSock, or nobody gets it
+ * @copies: so many of it
+ * @len: the length of each, in bytes
+ * @own_slots: slots in the same queue for the answer: 1 for a Request to oneself
+ * @is_only_one: no other KSock of the user's must have a copy
+ * @bytes: of memory that all KSocks of the KSock's user must have for the message,
+ *	and for which the user is not charged yet
+ * @paid: those for which it is, as it has written the message
+ * @at: kbus_dev.bindings_changed when all this was found out
+ */
+struct kbus_need {
+	u32 copies;
+	u32 len;
+	u32 own_slots;
+	bool is_only_one;
+	u64 bytes;
+	u64 paid;
+	u64 at;
+};
+
 void kbus_queue_init(struct kbus_queue *q);
-u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer);
+u32 kbus_queue_room(struct kbus_queue *q, u32 copies, const struct kbus_msg *msg,
+		    u32 paid, bool after_answer);
+bool kbus_queue_takes_answer(struct kbus_queue *q, u32 len);
+bool kbus_queue_has_room_for(struct kbus_queue *q, const struct kbus_need *need);
+bool kbus_queue_has_bytes_for(struct kbus_queue *q, const struct kbus_need *need);
+bool kbus_queue_can_ever_take(struct kbus_queue *q, const struct kbus_need *need);
 bool kbus_queue_set_slot_aside(struct kbus_queue *q);
-void kbus_queue_release_slot(struct kbus_queue *q);
+void kbus_queue_release_slot(struct kbus_queue *q, struct kbus_wakes *wakes);
 void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
-		     bool is_answer);
-void kbus_queue_wake_readers(struct kbus_dev *dev);
+		     bool is_answer, struct kbus_wakes *wakes);
 void kbus_queue_miss(struct kbus_queue *q, u32 copies);
 struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
 void kbus_queue_empty(struct kbus_queue *q);
-void kbus_items_free(struct list_head *items);
-void kbus_item_free(struct kbus_item *item);
+u32 kbus_item_cost(const struct kbus_item *item);
+void kbus_copy_free(struct kbus_user *holder, struct kbus_item *item);
+void kbus_place_free(struct kbus_user *holder, struct kbus_item *item);
 void kbus_pool_init(struct kbus_pool *pool);
-void kbus_pool_fill(struct kbus_pool *pool, u32 count);
+void kbus_pool_fill(struct kbus_pool *pool, u32 count, gfp_t gfp);
 struct kbus_item *kbus_pool_take(struct kbus_pool *pool);
 void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item);
 void kbus_pool_free(struct kbus_pool *pool);
@@ -337,39 +468,51 @@ void kbus_queue_cache_exit(void);
 
 /**
  * struct kbus_wait - a message of a KSock that waits for room on another
- * @node: in kbus_queue.waiting or .woken of @on; that queue's lock
- * @by_device: in kbus_dev.waits
+ * @node: in kbus_queue.line, .kept or .ready of @on; that queue's lock
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
- * @since: place in the line, 0 if no message waits; kbus_dev.lock, and written
+ * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
- * @sleepers: tasks inside SEND; only they hold up others. The lock of @on's queue
- * @is_request: the message is a Request
- * @ready: SEND is worth another try; cleared in the step that joins a line
+ * @need: what it waits for; the lock of @on's queue, as are:
+ * @sleepers: tasks inside SEND that sleep for it, or have until now
+ * @ready: SEND is worth another try
+ * @is_request: the message is a Request; kbus_dev.lock
  */
 struct kbus_wait {
 	struct list_head node;
-	struct list_head by_device;
 	struct kbus_ksock *on;
 	u64 since;
-	unsigned int sleepers;
-	bool is_request;
+	struct kbus_need need;
+	u32 sleepers;
 	bool ready;
+	bool is_request;
 };
 
-int kbus_wait_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks),
-		    ktime_t until);
-bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
-		   const struct kbus_msg *msg, u32 copies, bool sleep);
-void kbus_wait_woke(struct kbus_ksock *ks);
-void kbus_wait_move_on(struct kbus_ksock *ks);
-void kbus_wait_end(struct kbus_ksock *ks);
-void kbus_wait_wake_next(struct kbus_queue *q);
+struct kbus_send;
+struct kbus_plan;
+
+bool kbus_wait_is_hopeless(struct kbus_send *s);
+int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan);
+void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
+void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
+void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
 void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len);
 void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len);
+void kbus_wait_wake_all(struct kbus_ksock *on);
+void kbus_wait_need_less(struct kbus_ksock *ks);
 void kbus_wait_wake_device(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
-void kbus_wait_kick(void);
-void kbus_wait_exit(void);
+
+/*
+ * End a change of the queue: let those in its line go on who may. Whoever has only
+ * looked, or has only added to the queue, may use spin_unlock().
+ */
+static inline void kbus_queue_unlock(struct kbus_queue *q, struct kbus_wakes *wakes)
+	__releases(&q->lock)
+{
+	if (unlikely(kbus_queue_is_waited_for(q)))
+		kbus_line_settle(q, wakes);
+	spin_unlock(&q->lock);
+}
 
 /* ---- device.c ---- */
 
@@ -377,39 +520,38 @@ struct kbus_dev {
 	unsigned int index;
 	u32 hash_seed;
 	struct xarray ksocks;		/* id to KSock, or a count: see answers.c */
+	struct xarray groups;		/* struct kbus_group */
 	atomic_t nr_ksocks;
 	u32 next_ksock_id;		/* the xarray's lock */
 	u32 max_msg_size;		/* READ_ONCE(), so is: */
 	bool verbose;
 	atomic_t events_aside;
 
-	struct mutex stats_lock;		/* protects nothing: one at a time */
+	struct mutex snapshot_lock;	/* one at a time; protects: */
+	ktime_t snapshot_after;		/* when the next one may begin */
 
 	/* Whoever changes these holds both locks; either one will do to read them. */
 	struct mutex bind_lock;
 	struct list_head bindings;	/* kbus_binding.by_device, newest first */
 	u32 nr_bindings;
 
-	struct mutex lock;		/* protects the rest */
+	spinlock_t lock;		/* protects the rest */
 	struct rhashtable names;	/* kbus_name.by_hash */
 	/* How many names are a wildcard after so many words: a look-up each, if any */
 	u32 wildcards[KBUS_MAX_NAME_LEN / 2];
-	u64 bindings_changed;		/* how often; a struct kbus_route is of one of them */
+	u64 bindings_changed;		/* how often, or what they bring; READ_ONCE() */
 	struct rhltable requests;	/* kbus_request.by_id */
 	u64 last_binding;
 	u32 last_serial;
 	u64 sent;
 	bool report_binds;
-	struct list_head to_wake;	/* kbus_ksock.to_wake */
-	struct list_head waits;		/* kbus_wait.by_device */
-	u32 nr_waits;
+	u32 nr_waits;			/* KSocks with kbus_wait.since */
 	u64 last_wait;
 };
 
 struct kbus_dev *kbus_dev_get(unsigned int index);
 int kbus_dev_new(unsigned int *index);
-void kbus_devs_wake_waits(void);
-void kbus_devs_limits_raised(void);
+void kbus_devs_limits_changed(void);
 int kbus_devs_init(void);
 void kbus_devs_exit(void);
 
@@ -500,18 +642,24 @@ struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *rout
 struct kbus_plan {
 	struct list_head node;		/* in kbus_send.plan; empty when unused */
 	struct list_head items;
+	struct kbus_share *share;	/* where they come from; NULL before the first */
 	u32 copies;			/* meant for the KSock, without an answer */
 	u32 taken;			/* of them in @items */
+	u32 must;			/* that it must have, or nobody gets any */
 	u32 room;			/* for so many, when the plan was begun */
+	u32 paid;			/* bytes of @items that the user is charged for anyway */
+	bool is_charged;		/* and it is charged for the rest */
 	bool has_line;			/* others wait for room there */
 	bool observes;			/* plain copies may be missed, whoever sends */
-	bool has_first;			/* one of the items is the flagged copy or the answer */
-	bool is_answer;
+	bool is_flagged;		/* one of the items is the flagged copy */
+	bool is_answer;			/* the first item is the answer */
+	bool has_room_for_answer;
 	bool only_once;
 	u64 once;			/* kbus_binding.serial of the one plain copy */
 };
 
 struct kbus_ksock {
+	refcount_t refs;		/* the open file, and whoever will wake it */
 	struct kbus_dev *dev;
 	u32 id;
 	fmode_t mode;
@@ -519,13 +667,20 @@ struct kbus_ksock {
 	kuid_t uid;
 	kgid_t gid;
 	struct kbus_user *user;
-	wait_queue_head_t wq;		/* for poll, and for SEND while it waits */
+	struct kbus_group *group;
+
+	wait_queue_head_t wq;		/* tasks that sleep or poll here: the first ones, */
+	struct kbus_crowd *crowd;	/* and the others; never gets shorter */
+	struct mutex crowd_lock;	/* makes it longer, one at a time; protects: */
+	struct kbus_crowd *crowd_last;	/* the one that had a place last */
+	atomic_t late_events;		/* EPOLL*: of what @late is to tell */
+	struct work_struct late;	/* wakes them all, if that may take long */
 
 	struct mutex out_lock;		/* protects: */
 	struct kbus_msg *out;		/* the message being written, or NULL */
 	u8 out_begin[sizeof(struct kbus_message_header)];
 	u32 out_begin_len;		/* bytes of it, while @out is NULL */
-	u64 out_serial;			/* ascends whenever @out goes */
+	u64 out_serial;			/* ascends whenever @out goes; READ_ONCE() */
 	struct kbus_msg_id last_sent;
 	u32 last_need;			/* kbus_send.need, which the next send may have too */
 	struct kbus_route route;	/* of the message sent last */
@@ -548,8 +703,6 @@ struct kbus_ksock {
 	u32 nr_owed;
 	u64 sent;
 	bool closing;			/* gets nothing any more */
-	struct list_head to_wake;	/* in kbus_dev.to_wake: has something new to read, */
-	__poll_t to_wake_for;		/* of this kind */
 	struct kbus_plan plan;
 	struct kbus_msg *lost_msg;	/* for the next KBUS_NAME_MESSAGES_LOST */
 	struct kbus_wait wait;
@@ -557,9 +710,16 @@ struct kbus_ksock {
 
 extern const struct file_operations kbus_fops;
 
+static inline void kbus_ksock_get(struct kbus_ksock *ks)
+{
+	refcount_inc(&ks->refs);
+}
+
+void kbus_ksock_put(struct kbus_ksock *ks);
 void kbus_ksock_drop_out(struct kbus_ksock *ks);
 void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg);
-void kbus_ksock_made_room(struct kbus_ksock *ks);
+void kbus_ksock_settle(struct kbus_ksock *ks);
+void kbus_ksock_report_losses(struct kbus_ksock *ks);
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 /* ---- ioctl.c ---- */
@@ -581,35 +741,75 @@ enum kbus_when_full {
 };
 
 /**
+ * struct kbus_share - what the recipients of one control group get of a message
+ * @node: in kbus_send.shares
+ * @group: with a reference, but for the sender's
+ * @msg: the message in the group's memory: the sender's own, or a clone; NULL if
+ *	the group has no memory for it
+ * @pool: where the queue items come from that are not part of @msg
+ * @own_pool: what that is, but for the sender's
+ * @need: how many the plan takes
+ */
+struct kbus_share {
+	struct list_head node;
+	struct kbus_group *group;
+	struct kbus_msg *msg;
+	struct kbus_pool *pool;
+	struct kbus_pool own_pool;
+	u32 need;
+};
+
+/* So many groups for which there is no share yet are found with one plan. */
+#define KBUS_WANTED	8
+
+/**
  * struct kbus_send - a message on its way
  * @dev: the device
- * @msg: the message
- * @pool: where the queue items come from
+ * @home: the share of the sender's group
+ * @shares: those of others
+ * @wanted: groups that need a share, with references
+ * @nr_wanted: how many
+ * @lacks: the plan lacks items or shares that there may be memory for
+ * @lacks_at_home: it lacks items for the sender's group
+ * @no_shares: there is no memory for more of them
  * @plan: kbus_plan.node of each KSock that gets a copy
- * @need: how many items from the pool it takes, besides the message's own
- * @taken: and how many the pool had
+ * @recipients: how many these are
  * @when_full: what becomes of a copy that has no room
+ * @is_for_others: the message is not the caller's, nor its memory
  * @sender: who waits, if @when_full is KBUS_FULL_WAIT
- * @by_route: his route is that of @msg
- * @more: he has more to send at once, so that readers are woken later
- * @sleep: and whether it does so inside SEND
- * @until: and when it gives up
- * @request: made from @msg, or NULL
+ * @by_route: its route is that of the message
+ * @sleep: it sleeps inside SEND if it has to wait
+ * @slept: it is counted in kbus_wait.sleepers
+ * @until: when it gives up
+ * @request: made from the message, or NULL
+ * @status_for: the Request that the message is the status of, or NULL
+ * @heir: the plan of a KSock whose user wrote the message and stays charged for it
+ * @answered: the Request that the message answers, or NULL
+ * @wakes: who is to be woken
  */
 struct kbus_send {
 	struct kbus_dev *dev;
-	struct kbus_msg *msg;
-	struct kbus_pool *pool;
+	struct kbus_share home;
+	struct list_head shares;
+	struct kbus_group *wanted[KBUS_WANTED];
+	u32 nr_wanted;
+	bool lacks;
+	bool lacks_at_home;
+	bool no_shares;
 	struct list_head plan;
-	u32 need;
-	u32 taken;
+	u32 recipients;
 	enum kbus_when_full when_full;
+	bool is_for_others;
 	struct kbus_ksock *sender;
 	bool by_route;
-	bool more;
 	bool sleep;
+	bool slept;
 	ktime_t until;
 	struct kbus_request *request;
+	struct kbus_request *status_for;
+	struct kbus_request *answered;
+	struct kbus_plan *heir;
+	struct kbus_wakes *wakes;
 };
 
 /* Is the message still to be sent, whatever else has come of SEND? */
@@ -622,15 +822,26 @@ int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
 int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id);
 int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int count,
 		   ktime_t until, struct kbus_msg_id *ids, unsigned int *sent);
-void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
-		    struct kbus_pool *pool, enum kbus_when_full when_full);
+void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group *group,
+		    struct kbus_msg *msg, struct kbus_pool *pool,
+		    enum kbus_when_full when_full, struct kbus_wakes *wakes);
 int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
-		   struct kbus_binding *replier, struct kbus_request *answered);
-int kbus_send_room(struct kbus_send *s);
+		   struct kbus_binding *replier);
+int kbus_send_reserve(struct kbus_send *s);
 void kbus_send_commit(struct kbus_send *s);
 void kbus_send_forget(struct kbus_send *s);
+void kbus_send_supply(struct kbus_send *s);
+void kbus_send_end(struct kbus_send *s);
+void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item);
 void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg);
-void kbus_send_report_lost(struct kbus_ksock *ks);
+void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
+
+u32 kbus_plan_copy_cost(const struct kbus_plan *plan);
+
+static inline struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
+{
+	return container_of(plan, struct kbus_ksock, plan);
+}
 
 /* ---- answers.c: Requests that wait for their answer ---- */
 
@@ -649,7 +860,7 @@ struct kbus_request_key {
  * @by_sender: in kbus_ksock.requests
  * @by_replier: in kbus_ksock.owed, or in a list of those to be failed
  * @item: the flagged copy while it is unread, else NULL; replier's queue lock
- * @status: what KBUS answers if nobody else does
+ * @status: what KBUS answers if nobody else does; NULL once it has
  * @payer: who is charged for all this
  *
  * Under kbus_dev.lock but for @item.
@@ -669,7 +880,7 @@ struct kbus_request {
 
 int kbus_answers_init(struct kbus_dev *dev);
 void kbus_answers_destroy(struct kbus_dev *dev);
-struct kbus_request *kbus_request_new(struct kbus_user *payer);
+struct kbus_request *kbus_request_new(struct kbus_ksock *sender);
 void kbus_request_free(struct kbus_request *req);
 bool kbus_request_is_one_too_many(struct kbus_ksock *sender, const struct kbus_msg_id *id);
 int kbus_request_link(struct kbus_request *req, struct kbus_ksock *sender,
@@ -677,14 +888,18 @@ int kbus_request_link(struct kbus_request *req, struct kbus_ksock *sender,
 void kbus_request_end(struct kbus_dev *dev, struct kbus_request *req);
 struct kbus_request *kbus_request_find(struct kbus_ksock *replier,
 				       const struct kbus_message_header *reply);
+void kbus_request_take(struct kbus_request *req, struct list_head *list);
 int kbus_request_abandon(struct kbus_ksock *sender, const struct kbus_msg_id *id);
 void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed,
 			const char *status);
 void kbus_requests_orphan(struct kbus_ksock *sender);
+void kbus_requests_disown(struct kbus_ksock *sender);
+bool kbus_request_is_wanted(const struct kbus_request *req);
 
 /* ---- events.c: binds and unbinds, and the telling of them ---- */
 
-struct kbus_msg *kbus_event_new(bool is_bind, u32 binder, const char *name, size_t len);
+struct kbus_msg *kbus_event_new(bool is_bind, struct kbus_ksock *binder, const char *name,
+				size_t len);
 int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind);
 int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind);
 void kbus_unbind_all(struct kbus_ksock *ks);

@@ -18,20 +18,26 @@ void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg)
 {
 	if (!msg)
 		return;
-	kbus_user_uncharge(ks->user, kbus_msg_cost(msg->len));
+	kbus_user_uncharge_copies(ks->user, msg->cost, 1);
 	kbus_msg_put(msg);
 }
 
 static void kbus_ksock_free(struct kbus_ksock *ks)
 {
-	kbus_msg_put(ks->out);
-	kbus_ksock_drop_in(ks, ks->in);
 	kbus_msg_put(ks->lost_msg);
+	kbus_crowd_free(ks);
 	put_pid(ks->pid);
 	if (ks->user)
 		atomic_dec(&ks->user->ksocks);
 	kbus_user_put(ks->user);
+	kbus_group_put(ks->dev, ks->group);
 	kfree(ks);
+}
+
+void kbus_ksock_put(struct kbus_ksock *ks)
+{
+	if (refcount_dec_and_test(&ks->refs))
+		kbus_ksock_free(ks);
 }
 
 static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
@@ -42,8 +48,11 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	ks = kzalloc(sizeof(*ks), KBUS_GFP);
 	if (!ks)
 		return ERR_PTR(-ENOMEM);
+	refcount_set(&ks->refs, 1);
 	ks->dev = dev;
 	ks->mode = mode;
+	mutex_init(&ks->crowd_lock);
+	INIT_WORK(&ks->late, kbus_wake_work);
 	mutex_init(&ks->out_lock);
 	mutex_init(&ks->in_lock);
 	init_waitqueue_head(&ks->wq);
@@ -51,16 +60,19 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	INIT_LIST_HEAD(&ks->bindings);
 	INIT_LIST_HEAD(&ks->requests);
 	INIT_LIST_HEAD(&ks->owed);
-	INIT_LIST_HEAD(&ks->to_wake);
 	INIT_LIST_HEAD(&ks->plan.node);
 	INIT_LIST_HEAD(&ks->plan.items);
 	INIT_LIST_HEAD(&ks->wait.node);
-	INIT_LIST_HEAD(&ks->wait.by_device);
 	ks->pid = get_pid(task_tgid(current));
 	ks->uid = current_euid();
 	ks->gid = current_egid();
 
-	user = kbus_user_get(current_uid());
+	ks->group = kbus_group_of_current(dev);
+	if (!ks->group) {
+		kbus_ksock_free(ks);
+		return ERR_PTR(-ENOMEM);
+	}
+	user = kbus_user_get(kbus_user_of_current());
 	if (!user) {
 		kbus_ksock_free(ks);
 		return ERR_PTR(-ENOMEM);
@@ -107,44 +119,59 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 {
 	struct kbus_ksock *ks = file->private_data;
 	struct kbus_dev *dev = ks->dev;
+	struct kbus_wakes wakes __uninitialized;
 
-	mutex_lock(&dev->lock);
-	ks->closing = true;
-	list_del_init(&ks->to_wake);
-	kbus_wait_end(ks);
+	kbus_wakes_init(&wakes);
+	spin_lock(&dev->lock);
+	kbus_wait_end(ks, false, &wakes);
 	kbus_requests_orphan(ks);
-	mutex_unlock(&dev->lock);
+	spin_unlock(&dev->lock);
+	kbus_wakes_end(&wakes);
 
+	kbus_requests_disown(ks);
 	kbus_wait_on_gone(ks);
 	kbus_unbind_all(ks);
 	kbus_requests_fail(dev, &ks->owed, NULL);
 	kbus_queue_empty(&ks->q);
+	kbus_msg_put(ks->out);
+	kbus_ksock_drop_in(ks, ks->in);
 
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
-	kbus_ksock_free(ks);
+	/* Whoever is about to wake it keeps it for a moment. */
+	kbus_ksock_put(ks);
 	kbus_spares_put();
 	return 0;
+}
+
+/* The message being written waits no more, as it is dropped. */
+static void kbus_ksock_stop_waiting(struct kbus_ksock *ks)
+{
+	struct kbus_wakes wakes __uninitialized;
+
+	kbus_wakes_init(&wakes);
+	spin_lock(&ks->dev->lock);
+	kbus_wait_end(ks, false, &wakes);
+	spin_unlock(&ks->dev->lock);
+	kbus_wakes_end(&wakes);
 }
 
 /* Drop the message being written, if there is one. */
 void kbus_ksock_drop_out(struct kbus_ksock *ks)
 {
 	lockdep_assert_held(&ks->out_lock);
-	if (ks->wait.since) {
-		mutex_lock(&ks->dev->lock);
-		kbus_wait_end(ks);
-		mutex_unlock(&ks->dev->lock);
-	}
+	/* A task that sleeps for the message is to see that it is gone. */
+	WRITE_ONCE(ks->out_serial, ks->out_serial + 1);
+	if (ks->wait.since)
+		kbus_ksock_stop_waiting(ks);
 	kbus_msg_put(ks->out);
 	ks->out = NULL;
 	ks->out_begin_len = 0;
-	ks->out_serial++;
 }
 
 /* Begin the message whose header is complete, for a message of @len bytes. */
 static int kbus_ksock_begin_out(struct kbus_ksock *ks, u32 len)
 {
-	struct kbus_msg *msg = kbus_msg_new(len, ks->user);
+	struct kbus_msg *msg = kbus_msg_new(len, ks);
 
 	if (IS_ERR(msg))
 		return PTR_ERR(msg);
@@ -225,7 +252,7 @@ static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 
 	if (!count)
 		return 0;
-	piece = kbus_msg_from_iter(from, kbus_ksock_write_count(ks, count), ks->user);
+	piece = kbus_msg_from_iter(from, kbus_ksock_write_count(ks, count), ks);
 	if (IS_ERR(piece))
 		return PTR_ERR(piece);
 
@@ -288,7 +315,7 @@ static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
 	struct kbus_item *item;
 	__poll_t events = 0;
 
-	poll_wait(file, &ks->wq, table);
+	kbus_poll_wait(file, ks, table);
 	spin_lock(&ks->q.lock);
 	item = list_first_entry_or_null(&ks->q.items, struct kbus_item, node);
 	if (item) {
@@ -307,13 +334,13 @@ static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
 static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
 {
 	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST),
-						  sizeof(u32));
+						  sizeof(u32), ks->group);
 	int err = msg ? 0 : -ENOMEM;
 
-	mutex_lock(&ks->dev->lock);
+	spin_lock(&ks->dev->lock);
 	if (!ks->lost_msg)
 		swap(ks->lost_msg, msg);
-	mutex_unlock(&ks->dev->lock);
+	spin_unlock(&ks->dev->lock);
 	kbus_msg_put(msg);
 	return err;
 }
@@ -337,21 +364,29 @@ int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
 	return 0;
 }
 
-/* There may be room in this KSock's queue that was not there before. */
-void kbus_ksock_made_room(struct kbus_ksock *ks)
+/* Let those go on who wait for room in this KSock's queue, if there is some. */
+void kbus_ksock_settle(struct kbus_ksock *ks)
 {
-	bool report;
+	struct kbus_wakes wakes __uninitialized;
 
+	kbus_wakes_init(&wakes);
 	spin_lock(&ks->q.lock);
-	kbus_wait_wake_next(&ks->q);
-	report = ks->q.lost_unreported;
-	spin_unlock(&ks->q.lock);
-	if (!report || kbus_ksock_prepare_report(ks))
+	kbus_queue_unlock(&ks->q, &wakes);
+	kbus_wakes_end(&wakes);
+}
+
+/* There may be room in this KSock's queue to tell it what it has missed. */
+void kbus_ksock_report_losses(struct kbus_ksock *ks)
+{
+	struct kbus_wakes wakes __uninitialized;
+
+	if (!READ_ONCE(ks->q.lost_unreported) || kbus_ksock_prepare_report(ks))
 		return;
-	mutex_lock(&ks->dev->lock);
-	kbus_send_report_lost(ks);
-	kbus_queue_wake_readers(ks->dev);
-	mutex_unlock(&ks->dev->lock);
+	kbus_wakes_init(&wakes);
+	spin_lock(&ks->dev->lock);
+	kbus_send_report_lost(ks, &wakes);
+	spin_unlock(&ks->dev->lock);
+	kbus_wakes_end(&wakes);
 }
 
 const struct file_operations kbus_fops = {

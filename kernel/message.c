@@ -23,9 +23,6 @@
 #define KBUS_RUN_ORDER		3
 #define KBUS_RUN_PAGES		BIT(KBUS_RUN_ORDER)
 
-/* What is longer is copied faster by copy_to_user(), which takes a while to begin. */
-#define KBUS_MSG_FEW_BYTES	512
-
 static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_from) +
 	      KBUS_MAX_NAME_LEN <= KBUS_MSG_HEAD_MAX);
 /* A message is whole words, and so is its head, so that no word is in two pieces. */
@@ -54,8 +51,6 @@ int kbus_msg_cache_init(void)
 
 void kbus_msg_cache_exit(void)
 {
-	/* KUnit's tests leave some, without a KSock. */
-	kbus_spares_drop_all();
 	kmem_cache_destroy(kbus_msg_cache);
 	WARN_ON(atomic_long_read(&kbus_nr_pages));
 }
@@ -78,7 +73,7 @@ static bool kbus_msg_is_small(u32 head_len)
 }
 
 /* Give back the memory of the object itself. */
-void kbus_msg_free(struct kbus_msg *msg)
+static void kbus_msg_free(struct kbus_msg *msg)
 {
 	if (kbus_msg_is_small(msg->head_len))
 		kmem_cache_free(kbus_msg_cache, msg);
@@ -86,28 +81,39 @@ void kbus_msg_free(struct kbus_msg *msg)
 		kfree(msg);
 }
 
-static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
+/* Bytes that the message's pages and the list of them take, once all are there */
+static u32 kbus_msg_pages_cost(u32 nr_pages)
+{
+	return nr_pages * PAGE_SIZE + kmalloc_size_roundup(nr_pages * sizeof(void *));
+}
+
+/* What a message of @len bytes takes: whole slab objects and pages */
+static u32 kbus_msg_cost(u32 len)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
-	const void *owner = kbus_spares_owner();
+	u32 cost = KBUS_MSG_LEAST;
+
+	if (!kbus_msg_is_small(head_len))
+		cost = kmalloc_size_roundup(sizeof(struct kbus_msg) + head_len);
+	if (len > head_len)
+		cost += kbus_msg_pages_cost(DIV_ROUND_UP(len - head_len, PAGE_SIZE));
+	return cost;
+}
+
+/* The memory of a message, of the group that is entered */
+static struct kbus_msg *kbus_msg_alloc_entered(u32 len, u32 head_len, gfp_t gfp)
+{
 	struct kbus_msg *msg;
 
 	if (kbus_msg_is_small(head_len))
-		msg = kbus_spare_msg(owner) ?: kmem_cache_alloc(kbus_msg_cache, gfp);
+		msg = kmem_cache_alloc(kbus_msg_cache, gfp);
 	else
 		msg = kmalloc(struct_size(msg, head, head_len), gfp);
 	if (!msg)
 		return NULL;
-	refcount_set(&msg->refs, 1);
-	msg->len = len;
-	msg->filled = 0;
 	msg->head_len = head_len;
-	msg->payer = NULL;
-	msg->owner = owner;
 	msg->pages = NULL;
 	msg->nr_pages = 0;
-	msg->nr_items_used = 0;
-	atomic64_set(&msg->queued_at, 0);
 	if (len == head_len)
 		return msg;
 
@@ -117,31 +123,52 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, gfp_t gfp)
 		kbus_msg_free(msg);
 		return NULL;
 	}
-	kbus_spare_pages(owner, msg->pages, msg->nr_pages);
+	return msg;
+}
+
+static struct kbus_msg *kbus_msg_alloc(u32 len, u32 cost, const struct kbus_group *group,
+				       gfp_t gfp)
+{
+	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
+	struct mem_cgroup *before = kbus_group_enter(group);
+	struct kbus_msg *msg = kbus_msg_alloc_entered(len, head_len, gfp);
+
+	kbus_group_leave(before);
+	if (!msg)
+		return NULL;
+	refcount_set(&msg->refs, 1);
+	msg->len = len;
+	msg->filled = 0;
+	msg->cost = cost;
+	msg->payer = NULL;
+	msg->group = group;
+	msg->nr_items_used = 0;
+	atomic64_set(&msg->queued_at, 0);
+	if (msg->pages)
+		kbus_spare_pages(group, msg->pages, msg->nr_pages);
 	return msg;
 }
 
 /**
  * kbus_msg_new() - make an empty message that will have @len bytes
  * @len: bytes
- * @payer: who is charged until the message is delivered
+ * @writer: who is charged until the message is delivered
  *
  * Return: the message, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
  */
-struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
+struct kbus_msg *kbus_msg_new(u32 len, struct kbus_ksock *writer)
 {
-	size_t charge = kbus_msg_cost(sizeof(struct kbus_msg) + len);
+	u32 cost = kbus_msg_cost(len);
 	struct kbus_msg *msg;
 
-	if (!kbus_user_charge(payer, charge))
+	if (!kbus_user_charge(writer->user, cost))
 		return ERR_PTR(-ENOBUFS);
-	msg = kbus_msg_alloc(len, KBUS_GFP);
+	msg = kbus_msg_alloc(len, cost, writer->group, KBUS_GFP);
 	if (!msg) {
-		kbus_user_uncharge(payer, charge);
+		kbus_user_uncharge(writer->user, cost);
 		return ERR_PTR(-ENOMEM);
 	}
-	msg->payer = payer;
-	msg->charged = charge;
+	msg->payer = writer->user;
 	return msg;
 }
 
@@ -153,8 +180,7 @@ static bool kbus_msg_add_run(struct kbus_msg *msg, unsigned int i)
 
 	if (msg->nr_pages - i < KBUS_RUN_PAGES)
 		return false;
-	run = __get_free_pages((KBUS_GFP | __GFP_NORETRY) &
-			       ~(__GFP_RETRY_MAYFAIL | __GFP_DIRECT_RECLAIM), KBUS_RUN_ORDER);
+	run = __get_free_pages(KBUS_GFP_NO_RECLAIM, KBUS_RUN_ORDER);
 	if (!run)
 		return false;
 	/* They may go one by one: some to the spare ones. */
@@ -166,17 +192,21 @@ static bool kbus_msg_add_run(struct kbus_msg *msg, unsigned int i)
 }
 
 /* Give the message the page that its byte @pos is in; if it has none, nor has it any after it. */
-static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos)
+static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos, gfp_t gfp)
 {
 	unsigned int i = (pos - msg->head_len) >> PAGE_SHIFT;
+	struct mem_cgroup *before;
 
-	if (msg->pages[i] || kbus_msg_add_run(msg, i))
+	if (msg->pages[i])
 		return 0;
-	msg->pages[i] = (void *)__get_free_page(KBUS_GFP);
-	if (!msg->pages[i])
-		return -ENOMEM;
-	kbus_pages_count(1);
-	return 0;
+	before = kbus_group_enter(msg->group);
+	if (!kbus_msg_add_run(msg, i)) {
+		msg->pages[i] = (void *)__get_free_page(gfp);
+		if (msg->pages[i])
+			kbus_pages_count(1);
+	}
+	kbus_group_leave(before);
+	return msg->pages[i] ? 0 : -ENOMEM;
 }
 
 /* Where byte @pos of a message is */
@@ -217,7 +247,7 @@ static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
 	while (msg->filled < msg->len) {
 		u32 span;
 
-		if (kbus_msg_add_page(msg, msg->filled))
+		if (kbus_msg_add_page(msg, msg->filled, KBUS_GFP))
 			return -ENOMEM;
 		span = kbus_msg_span(msg, msg->filled, msg->len - msg->filled);
 		if (copy_from_iter(kbus_msg_at(msg, msg->filled), span, from) != span)
@@ -232,14 +262,14 @@ static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
  * kbus_msg_from_iter() - copy @len user bytes into what may become a message
  * @from: where the bytes are
  * @len: how many
- * @payer: who is charged
+ * @writer: who is charged
  *
  * Return: the message, or ERR_PTR() of EFAULT, ENOBUFS or ENOMEM.
  */
 struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
-				    struct kbus_user *payer)
+				    struct kbus_ksock *writer)
 {
-	struct kbus_msg *msg = kbus_msg_new(len, payer);
+	struct kbus_msg *msg = kbus_msg_new(len, writer);
 	int err;
 
 	if (IS_ERR(msg))
@@ -251,65 +281,20 @@ struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 	return ERR_PTR(err);
 }
 
-/*
- * Copy a few bytes from user memory, which copy_from_user() would think about for
- * longer than it takes to copy them; whole words, 32 bits at least.
- */
-bool kbus_get_few_bytes(void *to, const void __user *from, u32 count)
-{
-	const unsigned long __user *words = from;
-	unsigned long *word = to;
-	u32 left = count;
-
-	if (count > KBUS_MSG_FEW_BYTES || !IS_ALIGNED((uintptr_t)from, sizeof(*word)))
-		return !copy_from_user(to, from, count);
-	if (!user_read_access_begin(from, count))
-		return false;
-	for (; left >= 4 * sizeof(*word); left -= 4 * sizeof(*word)) {
-		unsafe_get_user(word[0], words + 0, fault);
-		unsafe_get_user(word[1], words + 1, fault);
-		unsafe_get_user(word[2], words + 2, fault);
-		unsafe_get_user(word[3], words + 3, fault);
-		word += 4;
-		words += 4;
-	}
-	for (; left >= sizeof(*word); left -= sizeof(*word))
-		unsafe_get_user(*word++, words++, fault);
-	if (left)
-		unsafe_get_user(*(u32 *)word, (const u32 __user *)words, fault);
-	user_read_access_end();
-	return true;
-fault:
-	user_read_access_end();
-	return false;
-}
-
-bool kbus_put_few_bytes(void __user *to, const void *from, u32 count)
-{
-	if (!user_write_access_begin(to, count))
-		return false;
-	unsafe_copy_to_user(to, from, count, fault);
-	user_write_access_end();
-	return true;
-fault:
-	user_write_access_end();
-	return false;
-}
-
 /**
  * kbus_msg_from_user() - copy a whole message from user memory, and check its form
  * @from: where it begins
  * @available: how many bytes there are; it may be followed by others
- * @max_len: the limit in force on a whole message, in bytes
- * @payer: who is charged until the message is delivered
+ * @writer: who is charged until the message is delivered
  *
  * Return: the message, or an ERR_PTR() of kbus_msg_new(), kbus_msg_fill() or
  * kbus_msg_check_header(); -EINVAL too if it is not whole.
  */
-struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available, u32 max_len,
-				    struct kbus_user *payer)
+struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
+				    struct kbus_ksock *writer)
 {
-	struct kbus_message_header hdr __aligned(sizeof(long));
+	const u32 max_len = READ_ONCE(writer->dev->max_msg_size);
+	struct kbus_message_header hdr;
 	struct iov_iter rest;
 	struct kbus_msg *msg;
 	u32 len;
@@ -317,20 +302,20 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available, u32 
 
 	if (available < sizeof(hdr))
 		return ERR_PTR(-EINVAL);
-	if (!kbus_get_few_bytes(&hdr, from, sizeof(hdr)))
+	if (copy_from_user(&hdr, from, sizeof(hdr)))
 		return ERR_PTR(-EFAULT);
 	err = kbus_msg_check_header(&hdr, sizeof(hdr), max_len, &len);
 	if (err)
 		return ERR_PTR(err);
 	if (len > available)
 		return ERR_PTR(-EINVAL);
-	msg = kbus_msg_new(len, payer);
+	msg = kbus_msg_new(len, writer);
 	if (IS_ERR(msg))
 		return msg;
 
 	*kbus_msg_header(msg) = hdr;
-	if (!kbus_get_few_bytes(msg->head + sizeof(hdr), from + sizeof(hdr),
-				msg->head_len - sizeof(hdr))) {
+	if (copy_from_user(msg->head + sizeof(hdr), from + sizeof(hdr),
+			   msg->head_len - sizeof(hdr))) {
 		err = -EFAULT;
 	} else {
 		msg->filled = msg->head_len;
@@ -364,6 +349,31 @@ void kbus_msg_append_padding(struct kbus_msg *msg, u32 len)
 	kbus_msg_append_bytes(msg, zero, -len & 3);
 }
 
+/* kbus_msg_append(), with memory of this kind */
+static int kbus_msg_append_gfp(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from,
+			       gfp_t gfp)
+{
+	u32 count = min(piece->filled - from, msg->len - msg->filled);
+	u32 pos, end = msg->filled + count;
+
+	for (pos = max(msg->filled, msg->head_len); pos < end;
+	     pos += kbus_msg_span(msg, pos, end - pos)) {
+		if (kbus_msg_add_page(msg, pos, gfp))
+			return -ENOMEM;
+	}
+
+	while (msg->filled < end) {
+		u32 span = kbus_msg_span(msg, msg->filled, end - msg->filled);
+
+		span = kbus_msg_span(piece, from, span);
+		memcpy(kbus_msg_at(msg, msg->filled), kbus_msg_at(piece, from), span);
+		msg->filled += span;
+		from += span;
+		cond_resched();
+	}
+	return 0;
+}
+
 /**
  * kbus_msg_append() - add what a message still lacks
  * @msg: the message
@@ -376,24 +386,27 @@ void kbus_msg_append_padding(struct kbus_msg *msg, u32 len)
  */
 int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from)
 {
-	u32 count = min(piece->filled - from, msg->len - msg->filled);
-	u32 pos, end = msg->filled + count;
+	return kbus_msg_append_gfp(msg, piece, from, KBUS_GFP);
+}
 
-	for (pos = max(msg->filled, msg->head_len); pos < end;
-	     pos += kbus_msg_span(msg, pos, end - pos)) {
-		if (kbus_msg_add_page(msg, pos))
-			return -ENOMEM;
+/**
+ * kbus_msg_clone() - copy a whole message into memory of another group
+ * @msg: the message
+ * @group: the group
+ * @gfp: KBUS_GFP_OTHERS or KBUS_GFP_NO_RECLAIM
+ *
+ * Return: the copy, or NULL if the group has no memory for it.
+ */
+struct kbus_msg *kbus_msg_clone(const struct kbus_msg *msg, const struct kbus_group *group,
+				gfp_t gfp)
+{
+	struct kbus_msg *clone = kbus_msg_alloc(msg->len, kbus_msg_cost(msg->len), group, gfp);
+
+	if (clone && kbus_msg_append_gfp(clone, msg, 0, gfp)) {
+		kbus_msg_put(clone);
+		return NULL;
 	}
-
-	while (msg->filled < end) {
-		u32 span = kbus_msg_span(msg, msg->filled, end - msg->filled);
-
-		span = kbus_msg_span(piece, from, span);
-		memcpy(kbus_msg_at(msg, msg->filled), kbus_msg_at(piece, from), span);
-		msg->filled += span;
-		from += span;
-	}
-	return 0;
+	return clone;
 }
 
 /**
@@ -446,27 +459,19 @@ bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to)
 	struct kbus_message_header __user *hdr = to;
 	struct iov_iter iter;
 
-	if (msg->head_len < msg->len || msg->len > KBUS_MSG_FEW_BYTES) {
+	if (msg->head_len < msg->len) {
 		iov_iter_ubuf(&iter, READ, to, msg->len);
 		return kbus_msg_to_iter(msg, 0, msg->len, flags, &iter) == msg->len;
 	}
-	if (!user_write_access_begin(to, msg->len))
-		return false;
-	unsafe_copy_to_user(to, msg->head, msg->len, fault);
-	unsafe_put_user(flags, &hdr->flags, fault);
-	user_write_access_end();
-	return true;
-fault:
-	user_write_access_end();
-	return false;
+	return !copy_to_user(to, msg->head, msg->len) && !put_user(flags, &hdr->flags);
 }
 
-/* Charges for undelivered messages end here; see kbus_queue_push(). */
+/* Charges for undelivered messages end here; see kbus_send_commit(). */
 void kbus_msg_uncharge(struct kbus_msg *msg)
 {
 	if (!msg->payer)
 		return;
-	kbus_user_uncharge(msg->payer, msg->charged);
+	kbus_user_uncharge(msg->payer, msg->cost);
 	msg->payer = NULL;
 }
 
@@ -476,7 +481,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 
 	while (count && !msg->pages[count - 1])
 		count--;
-	for (i = kbus_spare_pages_keep(msg->owner, msg->pages, count); i < count; i++) {
+	for (i = kbus_spare_pages_keep(msg->group, msg->pages, count); i < count; i++) {
 		kbus_page_free(msg->pages[i]);
 		cond_resched();
 	}
@@ -490,8 +495,7 @@ void kbus_msg_put(struct kbus_msg *msg)
 	kbus_msg_uncharge(msg);
 	if (msg->pages)
 		kbus_msg_free_pages(msg);
-	if (!kbus_msg_is_small(msg->head_len) || !kbus_spare_msg_keep(msg))
-		kbus_msg_free(msg);
+	kbus_msg_free(msg);
 }
 
 /* Is the field there, of a header of which @have bytes are? */
@@ -554,24 +558,28 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 	return *guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 }
 
-static u32 kbus_msg_synthetic_len(size_t max_name_len, size_t max_data_len)
+static struct kbus_msg *kbus_msg_synthetic_gfp(size_t max_name_len, size_t max_data_len,
+					       const struct kbus_group *group, gfp_t gfp)
 {
-	return sizeof(struct kbus_message_header) + ALIGN(max_name_len, 4) +
+	u32 len = sizeof(struct kbus_message_header) + ALIGN(max_name_len, 4) +
 		ALIGN(max_data_len, 4) + sizeof(u32);
+
+	return kbus_msg_alloc(len, kbus_msg_cost(len), group, gfp);
 }
 
 /* An object for a message of KBUS itself, to be filled in later */
-struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len)
+struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len,
+				    const struct kbus_group *group)
 {
-	return kbus_msg_alloc(kbus_msg_synthetic_len(max_name_len, max_data_len),
-			      KBUS_GFP);
+	return kbus_msg_synthetic_gfp(max_name_len, max_data_len, group, KBUS_GFP);
 }
 
 /* The same for whoever may not sleep, and can do without */
-struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len)
+struct kbus_msg *kbus_msg_synthetic_now(size_t max_name_len, size_t max_data_len,
+					const struct kbus_group *group)
 {
-	return kbus_msg_alloc(kbus_msg_synthetic_len(max_name_len, max_data_len),
-			      GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	return kbus_msg_synthetic_gfp(max_name_len, max_data_len, group,
+				      GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
 }
 
 /**

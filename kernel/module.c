@@ -55,7 +55,7 @@ static int kbus_set_bytes(const char *val, const struct kernel_param *kp)
 	int err = param_set_ulong(val, kp);
 
 	if (!err)
-		kbus_devs_limits_raised();
+		kbus_devs_limits_changed();
 	return err;
 }
 
@@ -129,6 +129,15 @@ static const struct kernel_param_ops kbus_device_mode_ops = {
 module_param_cb(device_mode, &kbus_device_mode_ops, NULL, 0444);
 MODULE_PARM_DESC(device_mode, "mode of the device nodes, in octal");
 
+unsigned int kbus_proc_gid;
+module_param_named(proc_gid, kbus_proc_gid, uint, 0444);
+MODULE_PARM_DESC(proc_gid, "group that may read /proc/kbus");
+
+bool kbus_writers_configure;
+module_param_named(writers_configure, kbus_writers_configure, bool, 0644);
+MODULE_PARM_DESC(writers_configure,
+		 "let all who may write set what concerns a whole device, as the original KBUS did");
+
 static int __init kbus_init(void)
 {
 	int err;
@@ -143,15 +152,25 @@ static int __init kbus_init(void)
 	err = kbus_queue_cache_init();
 	if (err)
 		goto msg_cache_exit;
-	err = kbus_procfs_init();
+	err = kbus_wake_init();
 	if (err)
 		goto queue_cache_exit;
+	err = kbus_spares_init();
+	if (err)
+		goto wake_exit;
+	err = kbus_procfs_init();
+	if (err)
+		goto spares_exit;
 	err = kbus_devs_init();
 	if (err)
 		goto procfs_exit;
 	return 0;
 procfs_exit:
 	kbus_procfs_exit();
+spares_exit:
+	kbus_spares_exit();
+wake_exit:
+	kbus_wake_exit();
 queue_cache_exit:
 	kbus_queue_cache_exit();
 msg_cache_exit:
@@ -163,6 +182,8 @@ static void __exit kbus_exit(void)
 {
 	kbus_procfs_exit();
 	kbus_devs_exit();
+	kbus_wake_exit();
+	kbus_spares_exit();
 	kbus_queue_cache_exit();
 	kbus_msg_cache_exit();
 }
@@ -172,3 +193,4 @@ module_exit(kbus_exit);
 MODULE_DESCRIPTION("KBUS message bus");
 MODULE_AUTHOR("The KBUS founders");
 MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");

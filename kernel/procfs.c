@@ -4,6 +4,8 @@
  *
  * Opening one of them takes a snapshot of each device in one step, as an array
  * of rows; reading shows that, so that no device is held up by a slow reader.
+ * Where there is much to see, readers of a device take turns, and rest after the
+ * step: so reading in a loop does not keep others from binding or sending.
  */
 #include <linux/cred.h>
 #include <linux/mm.h>
@@ -13,11 +15,15 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
+#include <linux/workqueue.h>
 
 #include "kbus.h"
 
-/* So many KSocks do not take long to look at. */
-#define KBUS_STATS_FEW	64
+/* So many KSocks or bindings do not take long to look at. */
+#define KBUS_SNAPSHOT_FEW	64
+/* How many times as long as a step the rest after it is, and microseconds at most */
+#define KBUS_SNAPSHOT_REST	200
+#define KBUS_SNAPSHOT_REST_MAX	(10 * USEC_PER_SEC)
 
 struct kbus_dev_row {
 	u64 sent;
@@ -80,15 +86,22 @@ struct kbus_snapshot {
 };
 
 /* A user may have one snapshot open, whatever its size, and others within the limit. */
+static bool kbus_snapshot_is_too_much(const struct kbus_snapshot *snap)
+{
+	const struct kbus_user *user = snap->user;
+
+	return atomic_long_read(&user->snapshot_bytes) > READ_ONCE(kbus_max_user_bytes) &&
+		atomic_read(&user->snapshots) > 1;
+}
+
 static bool kbus_snapshot_charge(struct kbus_snapshot *snap, size_t rows)
 {
-	struct kbus_user *user = snap->user;
 	long bytes = rows * sizeof(*snap->rows);
 
-	if (atomic_long_add_return(bytes, &user->snapshot_bytes) <=
-	    READ_ONCE(kbus_max_user_bytes) || atomic_read(&user->snapshots) == 1)
+	atomic_long_add(bytes, &snap->user->snapshot_bytes);
+	if (!kbus_snapshot_is_too_much(snap))
 		return true;
-	atomic_long_sub(bytes, &user->snapshot_bytes);
+	atomic_long_sub(bytes, &snap->user->snapshot_bytes);
 	return false;
 }
 
@@ -127,6 +140,12 @@ static struct kbus_row *kbus_snapshot_add(struct kbus_snapshot *snap, struct kbu
 	return row;
 }
 
+/* What a name takes that is not bound any more, but in the snapshot */
+static long kbus_snapshot_name_cost(const struct kbus_name *name)
+{
+	return kmalloc_size_roundup(struct_size(name, name, name->len + 1));
+}
+
 /* Forget the rows from the one with this index on. */
 static void kbus_snapshot_cut(struct kbus_snapshot *snap, size_t count)
 {
@@ -134,6 +153,8 @@ static void kbus_snapshot_cut(struct kbus_snapshot *snap, size_t count)
 		struct kbus_row *row = &snap->rows[--snap->count];
 
 		if (row->kind == KBUS_ROW_BINDING && row->binding.name) {
+			atomic_long_sub(kbus_snapshot_name_cost(row->binding.name),
+					&snap->user->snapshot_bytes);
 			kbus_name_put(row->binding.name);
 			put_pid(row->binding.pid);
 		} else if (row->kind == KBUS_ROW_KSOCK) {
@@ -178,7 +199,7 @@ static void kbus_snapshot_ksock(struct kbus_ksock *ks, struct kbus_ksock_row *ro
 }
 
 /* Add the device and its KSocks; false if there is no room for all of them. */
-static bool kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev)
+static bool kbus_snapshot_ksocks(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
 	struct kbus_row *row = kbus_snapshot_add(snap, dev, KBUS_ROW_DEV);
 	XA_STATE(xas, &dev->ksocks, 0);
@@ -214,6 +235,7 @@ static bool kbus_snapshot_stats(struct kbus_snapshot *snap, struct kbus_dev *dev
 static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
 	struct kbus_binding *b;
+	long names = 0;
 
 	lockdep_assert_held(&dev->bind_lock);
 	/* A row without a name is the header. */
@@ -227,75 +249,138 @@ static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *
 		row->pid = get_pid(b->ks->pid);
 		row->ksock_id = b->ks->id;
 		row->is_replier = b->is_replier;
+		names += kbus_snapshot_name_cost(b->name);
 		cond_resched();
 	}
+	atomic_long_add(names, &snap->user->snapshot_bytes);
+}
+
+/**
+ * struct kbus_step - how a file takes its snapshot of a device
+ * @rows: how many rows there are now, about
+ * @take: add them all in one step; false, with any number of them added, if there
+ *	is no room for all. @took is how long others had to wait
+ */
+struct kbus_step {
+	size_t (*rows)(struct kbus_dev *dev);
+	bool (*take)(struct kbus_snapshot *snap, struct kbus_dev *dev, ktime_t *took);
+};
+
+static size_t kbus_stats_rows(struct kbus_dev *dev)
+{
+	return 1 + atomic_read(&dev->nr_ksocks);
+}
+
+static bool kbus_stats_take(struct kbus_snapshot *snap, struct kbus_dev *dev, ktime_t *took)
+{
+	ktime_t began;
+	bool fits;
+
+	spin_lock(&dev->lock);
+	began = ktime_get();
+	fits = kbus_snapshot_ksocks(snap, dev);
+	*took = ktime_sub(ktime_get(), began);
+	spin_unlock(&dev->lock);
+	return fits;
+}
+
+static size_t kbus_bindings_rows(struct kbus_dev *dev)
+{
+	/* Only a guess: kbus_bindings_take() counts them with the lock held. */
+	return 1 + data_race(dev->nr_bindings);
+}
+
+static bool kbus_bindings_take(struct kbus_snapshot *snap, struct kbus_dev *dev,
+			       ktime_t *took)
+{
+	ktime_t began;
+	bool fits;
+
+	mutex_lock(&dev->bind_lock);
+	began = ktime_get();
+	fits = snap->count + 1 + dev->nr_bindings <= snap->capacity;
+	if (fits)
+		kbus_snapshot_bindings(snap, dev);
+	*took = ktime_sub(ktime_get(), began);
+	mutex_unlock(&dev->bind_lock);
+	return fits;
+}
+
+static const struct kbus_step kbus_stats_step = {
+	.rows = kbus_stats_rows, .take = kbus_stats_take,
+};
+
+static const struct kbus_step kbus_bindings_step = {
+	.rows = kbus_bindings_rows, .take = kbus_bindings_take,
+};
+
+/* A step that a worker takes, as it is in nobody's control group and is not throttled */
+struct kbus_step_work {
+	struct work_struct work;
+	const struct kbus_step *step;
+	struct kbus_snapshot *snap;
+	struct kbus_dev *dev;
+	ktime_t took;
+	bool done;
+};
+
+static void kbus_step_work_fn(struct work_struct *work)
+{
+	struct kbus_step_work *w = container_of(work, struct kbus_step_work, work);
+
+	w->done = w->step->take(w->snap, w->dev, &w->took);
 }
 
 /*
- * Add the device and its KSocks, for which everybody else on it waits. Where there are
- * many, none looks at them again before the others have had 200 times as long.
+ * Take a step, for which others on the device wait. Where there is much to see, none
+ * takes one again before the others have had KBUS_SNAPSHOT_REST times as long.
  */
-static bool kbus_snapshot_stats_and_rest(struct kbus_snapshot *snap, struct kbus_dev *dev)
+static bool kbus_snapshot_rest_and_take(struct kbus_snapshot *snap, struct kbus_dev *dev,
+					const struct kbus_step *step)
 {
+	struct kbus_step_work w = { .step = step, .snap = snap, .dev = dev };
 	const size_t begin = snap->count;
-	ktime_t began;
-	s64 took;
-	bool done;
+	s64 rest;
 
-	lockdep_assert_held(&dev->stats_lock);
-	mutex_lock(&dev->lock);
-	began = ktime_get();
-	done = kbus_snapshot_stats(snap, dev);
-	took = ktime_us_delta(ktime_get(), began);
-	mutex_unlock(&dev->lock);
-	if (snap->count - begin > KBUS_STATS_FEW)
-		schedule_timeout_killable(usecs_to_jiffies(min_t(s64, 200 * took,
-								 USEC_PER_SEC)));
-	return done;
+	lockdep_assert_held(&dev->snapshot_lock);
+	rest = ktime_us_delta(dev->snapshot_after, ktime_get());
+	if (rest > 0)
+		schedule_timeout_killable(usecs_to_jiffies(rest));
+	INIT_WORK_ONSTACK(&w.work, kbus_step_work_fn);
+	queue_work(system_unbound_wq, &w.work);
+	flush_work(&w.work);
+	destroy_work_on_stack(&w.work);
+	if (snap->count - begin > KBUS_SNAPSHOT_FEW)
+		dev->snapshot_after = ktime_add_us(ktime_get(),
+						   min_t(s64, KBUS_SNAPSHOT_REST *
+							 ktime_to_us(w.took),
+							 KBUS_SNAPSHOT_REST_MAX));
+	return w.done;
 }
 
-/* Add the numbers of one device to the snapshot. */
-static int kbus_snapshot_dev_stats(struct kbus_snapshot *snap, struct kbus_dev *dev)
+/* Add what the file shows of one device to the snapshot. */
+static int kbus_snapshot_dev(struct kbus_snapshot *snap, struct kbus_dev *dev,
+			     const struct kbus_step *step)
 {
 	const size_t begin = snap->count;
 	bool done = false;
 	int err;
 
-	err = mutex_lock_killable(&dev->stats_lock);
+	err = mutex_lock_killable(&dev->snapshot_lock);
 	if (err)
 		return err;
 	do {
 		kbus_snapshot_cut(snap, begin);
-		err = kbus_snapshot_reserve(snap, 1 + atomic_read(&dev->nr_ksocks));
+		err = kbus_snapshot_reserve(snap, step->rows(dev));
 		if (err)
 			break;
-		done = kbus_snapshot_stats_and_rest(snap, dev);
+		done = kbus_snapshot_rest_and_take(snap, dev, step);
 	} while (!done && !fatal_signal_pending(current));
-	mutex_unlock(&dev->stats_lock);
+	mutex_unlock(&dev->snapshot_lock);
+	/* The names too, which may be bound no longer than until now */
+	if (done && kbus_snapshot_is_too_much(snap))
+		return -ENOBUFS;
 	return done ? 0 : err ?: -EINTR;
-}
-
-/* Add the bindings of one device to the snapshot. */
-static int kbus_snapshot_dev_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
-{
-	size_t rows = 1;
-	bool fits;
-	int err;
-
-	do {
-		err = kbus_snapshot_reserve(snap, rows);
-		if (err)
-			return err;
-		mutex_lock(&dev->bind_lock);
-		rows = 1 + dev->nr_bindings;
-		fits = snap->count + rows <= snap->capacity;
-		if (fits)
-			kbus_snapshot_bindings(snap, dev);
-		mutex_unlock(&dev->bind_lock);
-		if (fits)
-			return 0;
-	} while (!fatal_signal_pending(current));
-	return -EINTR;
 }
 
 static void kbus_show_dev(struct seq_file *m, unsigned int dev, const struct kbus_dev_row *row)
@@ -376,7 +461,7 @@ static const struct seq_operations kbus_seq_ops = {
 	.show = kbus_seq_show,
 };
 
-static int kbus_proc_open(struct file *file, bool stats)
+static int kbus_proc_open(struct file *file, const struct kbus_step *step)
 {
 	struct kbus_snapshot *snap;
 	struct kbus_dev *dev;
@@ -386,15 +471,14 @@ static int kbus_proc_open(struct file *file, bool stats)
 	snap = kzalloc(sizeof(*snap), KBUS_GFP);
 	if (!snap)
 		return -ENOMEM;
-	snap->user = kbus_user_get(current_uid());
+	snap->user = kbus_user_get(kbus_user_of_current());
 	if (!snap->user) {
 		kfree(snap);
 		return -ENOMEM;
 	}
 	atomic_inc(&snap->user->snapshots);
 	for (i = 0; !err && (dev = kbus_dev_get(i)); i++)
-		err = stats ? kbus_snapshot_dev_stats(snap, dev) :
-			kbus_snapshot_dev_bindings(snap, dev);
+		err = kbus_snapshot_dev(snap, dev, step);
 	if (!err)
 		err = seq_open(file, &kbus_seq_ops);
 	if (err)
@@ -406,12 +490,12 @@ static int kbus_proc_open(struct file *file, bool stats)
 
 static int kbus_bindings_open(struct inode *inode, struct file *file)
 {
-	return kbus_proc_open(file, false);
+	return kbus_proc_open(file, &kbus_bindings_step);
 }
 
 static int kbus_stats_open(struct inode *inode, struct file *file)
 {
-	return kbus_proc_open(file, true);
+	return kbus_proc_open(file, &kbus_stats_step);
 }
 
 static int kbus_proc_release(struct inode *inode, struct file *file)
@@ -434,12 +518,30 @@ static const struct proc_ops kbus_stats_ops = {
 	.proc_release = kbus_proc_release,
 };
 
+/* Make a file that root and the group may read. */
+static bool kbus_proc_add(const char *name, struct proc_dir_entry *dir,
+			  const struct proc_ops *ops, kgid_t gid)
+{
+	struct proc_dir_entry *file = proc_create(name, 0440, dir, ops);
+
+	if (file)
+		proc_set_user(file, GLOBAL_ROOT_UID, gid);
+	return file;
+}
+
 int kbus_procfs_init(void)
 {
-	struct proc_dir_entry *dir = proc_mkdir("kbus", NULL);
+	kgid_t gid = make_kgid(&init_user_ns, kbus_proc_gid);
+	struct proc_dir_entry *dir;
 
-	if (dir && proc_create("bindings", 0444, dir, &kbus_bindings_ops) &&
-	    proc_create("stats", 0444, dir, &kbus_stats_ops))
+	if (!gid_valid(gid))
+		return -EINVAL;
+	dir = proc_mkdir_mode("kbus", 0550, NULL);
+	if (!dir)
+		return -ENOMEM;
+	proc_set_user(dir, GLOBAL_ROOT_UID, gid);
+	if (kbus_proc_add("bindings", dir, &kbus_bindings_ops, gid) &&
+	    kbus_proc_add("stats", dir, &kbus_stats_ops, gid))
 		return 0;
 	kbus_procfs_exit();
 	return -ENOMEM;

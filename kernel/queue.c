@@ -3,11 +3,11 @@
  * One KSock's queue of messages to read, its limits, and the slots in it that
  * are set aside for answers.
  */
-#include <linux/ktime.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 
 #include "kbus.h"
+#include "trace.h"
 
 static struct kmem_cache *kbus_item_cache;
 
@@ -22,9 +22,9 @@ void kbus_queue_cache_exit(void)
 	kmem_cache_destroy(kbus_item_cache);
 }
 
-static struct kbus_item *kbus_item_new(void)
+static struct kbus_item *kbus_item_new(gfp_t gfp)
 {
-	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, KBUS_GFP);
+	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, gfp);
 
 	if (item)
 		kbus_item_init(item);
@@ -39,7 +39,17 @@ static bool kbus_item_is_inside(const struct kbus_item *item)
 	return msg && item >= msg->items && item < msg->items + KBUS_MSG_ITEMS;
 }
 
-void kbus_item_free(struct kbus_item *item)
+/* Bytes of memory that a copy takes of its reader's */
+u32 kbus_item_cost(const struct kbus_item *item)
+{
+	u32 cost = item->msg->cost;
+
+	if (!kbus_item_is_inside(item))
+		cost += kmem_cache_size(kbus_item_cache);
+	return cost;
+}
+
+static void kbus_item_free(struct kbus_item *item)
 {
 	struct kbus_msg *msg;
 
@@ -51,15 +61,21 @@ void kbus_item_free(struct kbus_item *item)
 	kbus_msg_put(msg);
 }
 
-void kbus_items_free(struct list_head *items)
+/* Free a copy that was queued and charged to @holder. */
+void kbus_copy_free(struct kbus_user *holder, struct kbus_item *item)
 {
-	struct kbus_item *item, *next;
+	kbus_user_uncharge_copies(holder, kbus_item_cost(item), 1);
+	kbus_item_free(item);
+}
 
-	list_for_each_entry_safe(item, next, items, node) {
-		list_del(&item->node);
-		kbus_item_free(item);
-		cond_resched();
-	}
+/* Free the place of a copy whose message is being read, and stays charged for it. */
+void kbus_place_free(struct kbus_user *holder, struct kbus_item *item)
+{
+	u32 cost = kbus_item_cost(item) - item->msg->cost;
+
+	if (cost)
+		kbus_user_uncharge(holder, cost);
+	kbus_item_free(item);
 }
 
 void kbus_pool_init(struct kbus_pool *pool)
@@ -70,10 +86,10 @@ void kbus_pool_init(struct kbus_pool *pool)
 }
 
 /* Have @count items in the pool, or as many as there is memory for. */
-void kbus_pool_fill(struct kbus_pool *pool, u32 count)
+void kbus_pool_fill(struct kbus_pool *pool, u32 count, gfp_t gfp)
 {
 	while (pool->count < count) {
-		struct kbus_item *item = kbus_item_new();
+		struct kbus_item *item = kbus_item_new(gfp);
 
 		if (!item) {
 			pool->exhausted = true;
@@ -117,8 +133,12 @@ void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
 
 void kbus_pool_free(struct kbus_pool *pool)
 {
-	kbus_items_free(&pool->items);
-	pool->count = 0;
+	struct kbus_item *item;
+
+	while ((item = kbus_pool_take(pool))) {
+		kbus_item_free(item);
+		cond_resched();
+	}
 }
 
 static struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q)
@@ -130,50 +150,116 @@ void kbus_queue_init(struct kbus_queue *q)
 {
 	spin_lock_init(&q->lock);
 	INIT_LIST_HEAD(&q->items);
-	INIT_LIST_HEAD(&q->waiting);
-	INIT_LIST_HEAD(&q->woken);
+	INIT_LIST_HEAD(&q->line);
+	INIT_LIST_HEAD(&q->kept);
+	INIT_LIST_HEAD(&q->ready);
+	INIT_LIST_HEAD(&q->starving);
 	q->limit = min(READ_ONCE(kbus_default_queue_length),
 		       READ_ONCE(kbus_max_queue_length));
+}
+
+/* How many bytes the queue takes, apart from what an empty one does. */
+static size_t kbus_queue_byte_limit(struct kbus_queue *q)
+{
+	size_t limit = READ_ONCE(kbus_max_queue_bytes);
+
+	/* What an observer has not read must not use up what its user sends with. */
+	if (READ_ONCE(kbus_queue_ksock(q)->observes))
+		limit = min(limit, READ_ONCE(kbus_max_user_bytes) / 4);
+	return limit;
+}
+
+/* Bytes that are queued, or that statuses may come to take */
+static size_t kbus_queue_bytes_taken(const struct kbus_queue *q)
+{
+	return q->bytes + q->set_aside * KBUS_STATUS_LEN;
 }
 
 /**
  * kbus_queue_room() - how many copies of a message would find room
  * @q: the queue; its lock is held
  * @copies: how many are meant for it
- * @len: bytes of each
- * @after_answer: they come after the same message as an answer, which has room
- *	whatever else is queued
+ * @msg: the message
+ * @paid: bytes of memory that its user is charged for anyway
+ * @after_answer: they come after the same message as an answer, for which a slot
+ *	has been set aside
  *
  * Return: a number up to @copies. It does not get less while kbus_dev.lock is
- * held, unless the reader lowers the queue's limit himself.
+ * held, unless the reader lowers the queue's limit, or its user's bytes are used
+ * up elsewhere.
  */
-u32 kbus_queue_room(struct kbus_queue *q, u32 copies, u32 len, bool after_answer)
+u32 kbus_queue_room(struct kbus_queue *q, u32 copies, const struct kbus_msg *msg,
+		    u32 paid, bool after_answer)
 {
-	struct kbus_ksock *ks = kbus_queue_ksock(q);
-	size_t limit = READ_ONCE(kbus_max_queue_bytes);
-	size_t used = q->bytes + (after_answer ? len : 0);
-	size_t left = kbus_user_bytes_left(ks->user);
+	const u32 len = msg->len, cost = msg->cost;
+	struct kbus_user *user = kbus_queue_ksock(q)->user;
+	size_t limit = kbus_queue_byte_limit(q);
+	size_t used = kbus_queue_bytes_taken(q) + (after_answer ? len - KBUS_STATUS_LEN : 0);
+	u64 left = (u64)kbus_user_bytes_left(user) + paid;
 	u32 taken = q->count + q->set_aside;
-	u32 cost = kbus_msg_cost(len);
-	size_t by_bytes;
 
 	lockdep_assert_held(&q->lock);
 	if (taken >= q->limit)
 		return 0;
 	copies = min(copies, q->limit - taken);
 
-	/* What an observer has not read must not use up what its user sends with. */
-	if (READ_ONCE(ks->observes))
-		limit = min(limit, READ_ONCE(kbus_max_user_bytes) / 4);
 	limit = used < limit ? limit - used : 0;
 	/* The usual case, without a division */
 	if ((u64)copies * len <= limit && (u64)copies * cost <= left)
 		return copies;
-	by_bytes = min(limit / len, left / cost);
-	/* Else a message longer than the limit could never be delivered. */
-	if (!by_bytes && !q->count && !after_answer)
-		by_bytes = 1;
-	return min_t(size_t, copies, by_bytes);
+	limit /= len;
+	/* Else a message longer than the limit could never be delivered, */
+	if (!limit && !used)
+		limit = 1;
+	left = div_u64(left, cost);
+	/* or one that takes more than its reader's user may have. */
+	if (!left && !after_answer && !atomic_read(&user->held))
+		left = 1;
+	return min3((u64)copies, (u64)limit, left);
+}
+
+/* Is there room in bytes for an answer, in the slot that was set aside for it? */
+bool kbus_queue_takes_answer(struct kbus_queue *q, u32 len)
+{
+	size_t used = kbus_queue_bytes_taken(q) - KBUS_STATUS_LEN;
+
+	lockdep_assert_held(&q->lock);
+	return !used || len <= KBUS_STATUS_LEN || used + len <= kbus_queue_byte_limit(q);
+}
+
+/* Has the queue itself room for what a message needs? */
+bool kbus_queue_has_room_for(struct kbus_queue *q, const struct kbus_need *need)
+{
+	size_t used = kbus_queue_bytes_taken(q) + need->own_slots * KBUS_STATUS_LEN;
+
+	lockdep_assert_held(&q->lock);
+	if ((u64)q->count + q->set_aside + need->own_slots + need->copies > q->limit)
+		return false;
+	return used + (u64)need->copies * need->len <= kbus_queue_byte_limit(q) ||
+		(!used && need->copies <= 1);
+}
+
+/* Has the reader's user the bytes? See kbus_user_charge_copies(). */
+bool kbus_queue_has_bytes_for(struct kbus_queue *q, const struct kbus_need *need)
+{
+	struct kbus_user *user = kbus_queue_ksock(q)->user;
+
+	return need->bytes <= kbus_user_bytes_left(user) ||
+		(need->is_only_one && !atomic_read(&user->held));
+}
+
+/* Would the message find room if nothing was queued, and nothing else charged? */
+bool kbus_queue_can_ever_take(struct kbus_queue *q, const struct kbus_need *need)
+{
+	lockdep_assert_held(&q->lock);
+	if ((u64)need->copies + need->own_slots > q->limit)
+		return false;
+	if ((need->copies > 1 || need->own_slots) &&
+	    (u64)need->copies * need->len + need->own_slots * KBUS_STATUS_LEN >
+	    kbus_queue_byte_limit(q))
+		return false;
+	return need->is_only_one ||
+		need->bytes + need->paid <= READ_ONCE(kbus_max_user_bytes);
 }
 
 static void kbus_queue_add_aside(struct kbus_queue *q, int slots)
@@ -182,49 +268,45 @@ static void kbus_queue_add_aside(struct kbus_queue *q, int slots)
 	q->set_aside += slots;
 }
 
-/* Set a slot aside for an answer, if there is one. */
+/* Set a slot aside for an answer, if there is one, with room for a status. */
 bool kbus_queue_set_slot_aside(struct kbus_queue *q)
 {
+	size_t used;
 	bool has_one;
 
 	spin_lock(&q->lock);
-	has_one = q->count + q->set_aside < q->limit;
+	used = kbus_queue_bytes_taken(q);
+	has_one = q->count + q->set_aside < q->limit &&
+		(!used || used + KBUS_STATUS_LEN <= kbus_queue_byte_limit(q));
 	if (has_one)
 		kbus_queue_add_aside(q, 1);
 	spin_unlock(&q->lock);
 	return has_one;
 }
 
-void kbus_queue_release_slot(struct kbus_queue *q)
+void kbus_queue_release_slot(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
 	spin_lock(&q->lock);
 	kbus_queue_add_aside(q, -1);
-	spin_unlock(&q->lock);
-}
-
-/* Remember when this was queued. For all who ask that is the same time. */
-static void kbus_queue_set_time(struct kbus_msg *msg)
-{
-	if (!atomic64_read(&msg->queued_at))
-		atomic64_set(&msg->queued_at, ktime_get_ns());
+	kbus_queue_unlock(q, wakes);
 }
 
 /**
  * kbus_queue_push() - queue all the copies of one message for one KSock
  * @q: the queue; its device's lock is held
- * @items: the copies in the order in which they are to be read; empty after
+ * @items: the copies in the order in which they are to be read, charged to the
+ *	reader's user; empty after
  * @urgent: before everything that is queued, not after it
  * @is_answer: one of them goes into a slot that was set aside
- *
- * The bytes are the reader's from here on. He is not woken before
- * kbus_queue_wake_readers().
+ * @wakes: the reader is added, if it waits
  */
 void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
-		     bool is_answer)
+		     bool is_answer, struct kbus_wakes *wakes)
 {
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	struct kbus_item *item;
-	size_t bytes = 0, cost = 0;
+	size_t bytes = 0;
+	u32 count = 0;
 
 	lockdep_assert_held(&ks->dev->lock);
 	if (list_empty(items))
@@ -234,11 +316,10 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	list_for_each_entry(item, items, node) {
 		if (item->binding)
 			list_add_tail(&item->by_binding, &item->binding->items);
-		if (READ_ONCE(q->wants_times))
-			kbus_queue_set_time(item->msg);
 		bytes += item->msg->len;
-		cost += kbus_msg_cost(item->msg->len);
-		WRITE_ONCE(q->count, q->count + 1);
+		count++;
+		trace_queue(ks->dev->index, ks->id, kbus_msg_header(item->msg), item->request,
+			    item->msg->len, q->count + count);
 	}
 	if (urgent)
 		list_splice_init(items, &q->items);
@@ -246,34 +327,13 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 		list_splice_tail_init(items, &q->items);
 	if (is_answer)
 		kbus_queue_add_aside(q, -1);
+	WRITE_ONCE(q->count, q->count + count);
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
-	kbus_user_charge_always(ks->user, cost);
+	/* Not kbus_queue_unlock(): nobody has more room than before. */
 	spin_unlock(&q->lock);
-
-	if (list_empty(&ks->to_wake)) {
-		list_add_tail(&ks->to_wake, &ks->dev->to_wake);
-		ks->to_wake_for = EPOLLIN | EPOLLRDNORM;
-	}
-	if (urgent)
-		ks->to_wake_for |= EPOLLPRI;
-}
-
-/*
- * Wake all who have got something and do not know: once for any number of
- * messages, whoever they are from.
- */
-void kbus_queue_wake_readers(struct kbus_dev *dev)
-{
-	struct kbus_ksock *ks, *next;
-
-	lockdep_assert_held(&dev->lock);
-	list_for_each_entry_safe(ks, next, &dev->to_wake, to_wake) {
-		list_del_init(&ks->to_wake);
-		if (wq_has_sleeper(&ks->wq))
-			wake_up_interruptible_poll(&ks->wq, ks->to_wake_for);
-	}
+	kbus_wakes_add(wakes, ks, EPOLLIN | EPOLLRDNORM | (urgent ? EPOLLPRI : 0));
 }
 
 static void kbus_queue_add_lost(struct kbus_queue *q, u32 copies)
@@ -294,7 +354,10 @@ void kbus_queue_miss(struct kbus_queue *q, u32 copies)
 	spin_unlock(&q->lock);
 }
 
-/* Take an unread copy out of the queue, for whatever reason. */
+/*
+ * Take an unread copy out of the queue, for whatever reason. It stays charged to
+ * the reader's user until kbus_copy_free(), or what does the same.
+ */
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 {
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
@@ -305,7 +368,6 @@ void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 	item->binding = NULL;
 	WRITE_ONCE(q->count, q->count - 1);
 	q->bytes -= item->msg->len;
-	kbus_user_uncharge(ks->user, kbus_msg_cost(item->msg->len));
 	if (item->request)
 		item->request->item = NULL;
 	if (item->is_aside)
@@ -317,15 +379,20 @@ void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 /* Take out the next copy to read; the queue's lock is held. */
 struct kbus_item *kbus_queue_pop(struct kbus_queue *q)
 {
+	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	struct kbus_item *item;
+	bool is_flagged;
 
 	item = list_first_entry_or_null(&q->items, struct kbus_item, node);
 	if (!item)
 		return NULL;
 	if (item->request)
 		q->unreplied++;
+	is_flagged = item->request;
 	kbus_queue_detach(q, item);
 	q->received++;
+	trace_receive(ks->dev->index, ks->id, kbus_msg_header(item->msg), is_flagged,
+		      item->msg->len, q->count);
 	return item;
 }
 
@@ -334,13 +401,16 @@ void kbus_queue_empty(struct kbus_queue *q)
 {
 	struct kbus_item *item;
 
-	do {
+	for (;;) {
 		spin_lock(&q->lock);
 		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
 		if (item)
 			kbus_queue_detach(q, item);
+		/* Nobody waits for a KSock that has gone. */
 		spin_unlock(&q->lock);
-		kbus_item_free(item);
+		if (!item)
+			return;
+		kbus_copy_free(kbus_queue_ksock(q)->user, item);
 		cond_resched();
-	} while (item);
+	}
 }

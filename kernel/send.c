@@ -10,43 +10,210 @@
 #include <linux/sched/signal.h>
 
 #include "kbus.h"
+#include "trace.h"
 
-void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_msg *msg,
-		    struct kbus_pool *pool, enum kbus_when_full when_full)
+/**
+ * kbus_send_init() - prepare to send a message
+ * @s: what is initialised; ends with kbus_send_end()
+ * @dev: the device
+ * @group: whose memory the message is
+ * @msg: the message
+ * @pool: where the items for the group's recipients come from
+ * @when_full: what becomes of a copy that has no room
+ * @wakes: gets those who are to be woken
+ */
+void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group *group,
+		    struct kbus_msg *msg, struct kbus_pool *pool,
+		    enum kbus_when_full when_full, struct kbus_wakes *wakes)
 {
-	*s = (struct kbus_send) {
-		.dev = dev,
-		.msg = msg,
-		.pool = pool,
-		.plan = LIST_HEAD_INIT(s->plan),
-		.when_full = when_full,
-	};
+	s->dev = dev;
+	s->home.group = group;
+	s->home.msg = msg;
+	s->home.pool = pool;
+	INIT_LIST_HEAD(&s->shares);
+	s->nr_wanted = 0;
+	s->no_shares = false;
+	INIT_LIST_HEAD(&s->plan);
+	s->when_full = when_full;
+	s->is_for_others = false;
+	s->sender = NULL;
+	s->by_route = false;
+	s->sleep = false;
+	s->slept = false;
+	s->until = 0;
+	s->request = NULL;
+	s->status_for = NULL;
+	s->answered = NULL;
+	s->heir = NULL;
+	s->wakes = wakes;
 }
 
-static struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
+/*
+ * Others' memory is reclaimed by them, but a group at its limit may be full of what can be
+ * dropped at once. So the sender does it if need be, but does not lose much time for any
+ * group: after it has, it lets 20 times as long pass before anybody does it again.
+ */
+#define KBUS_TIRED	20
+
+static gfp_t kbus_group_gfp(const struct kbus_group *group, u64 now)
 {
-	return container_of(plan, struct kbus_ksock, plan);
+	return now < READ_ONCE(group->tired_until) ? KBUS_GFP_NO_RECLAIM : KBUS_GFP_OTHERS;
+}
+
+/* It has taken from @began until now to get memory of the group's. */
+static void kbus_group_took(struct kbus_group *group, u64 began)
+{
+	u64 now = ktime_get_ns(), took = now - began;
+
+	if (took > 10 * NSEC_PER_USEC && now >= READ_ONCE(group->tired_until))
+		WRITE_ONCE(group->tired_until, now + KBUS_TIRED * took);
+}
+
+static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
+{
+	struct mem_cgroup *before = kbus_group_enter(share->group);
+
+	kbus_pool_fill(share->pool, share->need, gfp);
+	kbus_group_leave(before);
+}
+
+static void kbus_share_fill_others(struct kbus_share *share)
+{
+	u64 now = ktime_get_ns();
+
+	kbus_share_fill(share, kbus_group_gfp(share->group, now));
+	kbus_group_took(share->group, now);
+}
+
+/* A share for a group that has none: a copy of the message in the group's memory */
+static void kbus_send_add_share(struct kbus_send *s, struct kbus_group *group)
+{
+	struct kbus_share *share = kmalloc(sizeof(*share), KBUS_GFP);
+	u64 now = ktime_get_ns();
+
+	if (!share) {
+		s->no_shares = true;
+		kbus_group_put(s->dev, group);
+		return;
+	}
+	share->group = group;
+	share->msg = kbus_msg_clone(s->home.msg, group, kbus_group_gfp(group, now));
+	kbus_group_took(group, now);
+	kbus_pool_init(&share->own_pool);
+	share->pool = &share->own_pool;
+	share->need = 0;
+	list_add_tail(&share->node, &s->shares);
+}
+
+/* Get what a plan lacks; no lock is held. */
+void kbus_send_supply(struct kbus_send *s)
+{
+	struct kbus_share *share;
+	u32 i;
+
+	/* That may take a while, so nobody waits meanwhile who need not. */
+	kbus_wakes_reserve(s->wakes, s->recipients);
+	if (s->is_for_others)
+		kbus_share_fill_others(&s->home);
+	else
+		kbus_share_fill(&s->home, KBUS_GFP);
+	list_for_each_entry(share, &s->shares, node)
+		kbus_share_fill_others(share);
+	for (i = 0; i < s->nr_wanted; i++)
+		kbus_send_add_share(s, s->wanted[i]);
+	s->nr_wanted = 0;
+}
+
+/* Give back what the groups of others have not needed. */
+static void kbus_send_drop_shares(struct kbus_send *s)
+{
+	struct kbus_share *share, *next;
+
+	list_for_each_entry_safe(share, next, &s->shares, node) {
+		list_del(&share->node);
+		kbus_pool_free(share->pool);
+		kbus_msg_put(share->msg);
+		kbus_group_put(s->dev, share->group);
+		kfree(share);
+	}
+}
+
+/* Forget all about a message that has been sent, or not; no lock is held. */
+void kbus_send_end(struct kbus_send *s)
+{
+	WARN_ON_ONCE(!list_empty(&s->plan));
+	while (s->nr_wanted)
+		kbus_group_put(s->dev, s->wanted[--s->nr_wanted]);
+	kbus_send_drop_shares(s);
+}
+
+/* While a message is planned, a look at its group tells what share a recipient has. */
+static void kbus_send_show_shares(struct kbus_send *s, bool show)
+{
+	struct kbus_share *share;
+
+	list_for_each_entry(share, &s->shares, node)
+		share->group->share = show ? share : NULL;
+}
+
+/* The share that a KSock has in the message; NULL if there is none so far. */
+static struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock *ks)
+{
+	struct kbus_group *group = ks->group;
+	u32 i;
+
+	if (likely(group == s->home.group))
+		return &s->home;
+	if (group->share)
+		return group->share;
+	if (s->no_shares)
+		return NULL;
+	s->lacks = true;
+	for (i = 0; i < s->nr_wanted; i++) {
+		if (s->wanted[i] == group)
+			return NULL;
+	}
+	if (s->nr_wanted < KBUS_WANTED) {
+		kbus_group_get(s->dev, group);
+		s->wanted[s->nr_wanted++] = group;
+	}
+	return NULL;
 }
 
 static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_ksock *ks,
 					    bool is_answer)
 {
+	const struct kbus_msg *msg = s->home.msg;
 	struct kbus_plan *plan = &ks->plan;
 
 	if (!list_empty(&plan->node))
 		return plan;
 	list_add_tail(&plan->node, &s->plan);
+	s->recipients++;
+	plan->share = NULL;
 	plan->copies = 0;
 	plan->taken = 0;
-	plan->has_first = is_answer;
+	/* One of those of the user that wrote the message has it for what that has paid. */
+	plan->paid = msg->payer == ks->user && !s->heir ? msg->cost : 0;
+	if (plan->paid)
+		s->heir = plan;
+	plan->is_charged = false;
+	plan->is_flagged = false;
 	plan->is_answer = is_answer;
 	plan->only_once = READ_ONCE(ks->q.only_once);
 	plan->observes = ks->observes;
 	spin_lock(&ks->q.lock);
-	plan->room = kbus_queue_room(&ks->q, U32_MAX, s->msg->len, is_answer);
-	plan->has_line = !list_empty(&ks->q.waiting);
+	plan->room = kbus_queue_room(&ks->q, U32_MAX, msg, plan->paid, is_answer);
+	plan->has_room_for_answer = is_answer && kbus_queue_takes_answer(&ks->q, msg->len);
+	plan->has_line = !list_empty(&ks->q.line);
 	spin_unlock(&ks->q.lock);
 	return plan;
+}
+
+/* What each copy takes of the recipient's user, at most; it has at least one. */
+u32 kbus_plan_copy_cost(const struct kbus_plan *plan)
+{
+	return kbus_item_cost(list_last_entry(&plan->items, struct kbus_item, node));
 }
 
 /* The next of the items that a message has itself, or NULL */
@@ -64,21 +231,32 @@ static struct kbus_item *kbus_item_inside(struct kbus_msg *msg)
 /* An item for a copy: one of the message itself, or one of the pool, or NULL */
 static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_plan *plan)
 {
-	struct kbus_msg *msg = s->msg;
+	struct kbus_share *share = plan->share;
 	struct kbus_item *item = NULL;
 
+	if (!share) {
+		share = kbus_send_share(s, kbus_plan_ksock(plan));
+		/* What cannot be refused is rather in the sender's memory than nowhere. */
+		if (s->when_full == KBUS_FULL_ASIDE && (share ? !share->msg : s->no_shares))
+			share = &s->home;
+		plan->share = share;
+	}
+	if (!share || !share->msg)
+		return NULL;
 	/* What is set aside may come to stand for another message. */
 	if (s->when_full != KBUS_FULL_ASIDE)
-		item = kbus_item_inside(msg);
+		item = kbus_item_inside(share->msg);
 	if (!item) {
-		s->need++;
-		item = kbus_pool_take(s->pool);
-		if (!item)
+		share->need++;
+		item = kbus_pool_take(share->pool);
+		if (!item) {
+			s->lacks |= !share->pool->exhausted;
+			s->lacks_at_home |= share == &s->home;
 			return NULL;
-		s->taken++;
+		}
 	}
-	refcount_inc(&msg->refs);
-	item->msg = msg;
+	refcount_inc(&share->msg->refs);
+	item->msg = share->msg;
 	list_add_tail(&item->node, &plan->items);
 	return item;
 }
@@ -89,7 +267,7 @@ static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 {
 	struct kbus_item *item;
 
-	/* Nobody is to pay for the many copies that a full listener will miss. */
+	/* Nobody pays for the many copies that a full listener will miss. */
 	if (++plan->copies > plan->room &&
 	    (s->when_full == KBUS_FULL_MISS || binding->is_observer))
 		return NULL;
@@ -114,7 +292,7 @@ static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
 		return;
 	}
 
-	if (plan->has_first)
+	if (plan->is_flagged || plan->is_answer)
 		return;
 	if (!plan->copies) {
 		kbus_send_add_copy(s, plan, b);
@@ -132,29 +310,39 @@ static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
  * @s: the message; the device's lock is held
  * @match: the names that its name matches
  * @replier: who is to answer it, or NULL
- * @answered: what it answers, or NULL
  *
- * Return: 0, or -ENOSPC if the pool has too few items and could have more, of
- * which @s->need are needed. Nothing has to be undone but the plan.
+ * The plan ends with kbus_send_commit() or kbus_send_forget(), under the same lock.
+ *
+ * Return: 0, or -ENOSPC if it lacks something that kbus_send_supply() may get.
  */
 int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
-		   struct kbus_binding *replier, struct kbus_request *answered)
+		   struct kbus_binding *replier)
 {
 	struct kbus_binding *b;
+	struct kbus_share *share;
 	struct kbus_plan *plan;
 	struct kbus_item *item;
 
 	lockdep_assert_held(&s->dev->lock);
-	s->need = 0;
-	s->taken = 0;
-	if (answered) {
+	s->recipients = 0;
+	s->heir = NULL;
+	s->lacks = false;
+	s->lacks_at_home = false;
+	s->home.need = 0;
+	list_for_each_entry(share, &s->shares, node)
+		share->need = 0;
+	kbus_send_show_shares(s, true);
+	if (s->answered) {
 		/* The first copy, so that the message has the item for it. */
-		plan = kbus_send_plan_for(s, answered->sender, true);
+		plan = kbus_send_plan_for(s, s->answered->sender, true);
+		/* A status is charged with its Request. */
+		if (s->status_for)
+			plan->paid = s->home.msg->cost;
 		kbus_send_add_item(s, plan);
 	}
 	if (replier) {
 		plan = kbus_send_plan_for(s, replier->ks, false);
-		plan->has_first = true;
+		plan->is_flagged = true;
 		item = kbus_send_add_copy(s, plan, replier);
 		if (item)
 			item->request = s->request;
@@ -164,44 +352,149 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 			kbus_send_add_listener(s, b);
 	}
 
-	return s->taken < s->need && !s->pool->exhausted ? -ENOSPC : 0;
+	if (s->recipients > s->wakes->room && !s->wakes->is_exhausted)
+		s->lacks = true;
+	return s->lacks ? -ENOSPC : 0;
 }
 
-/**
- * kbus_send_room() - see whether everybody has room who must have it
- * @s: a message that is planned
- *
- * Return: 0, -EBUSY, or -EAGAIN if the sender waits from now on.
+/* Take the last copy out of a plan; it is missed. */
+void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item)
+{
+	kbus_pool_give(plan->share->pool, item);
+	plan->taken--;
+}
+
+/* What the planned copies take of the recipient */
+static size_t kbus_plan_bytes(const struct kbus_plan *plan)
+{
+	struct kbus_item *item;
+	size_t bytes = 0;
+
+	list_for_each_entry(item, &plan->items, node)
+		bytes += kbus_item_cost(item);
+	return bytes;
+}
+
+/*
+ * Charge the recipient for what is planned; copies that it need not have, and whose
+ * bytes its user has not, it misses. Return false if it must have more.
  */
-int kbus_send_room(struct kbus_send *s)
+static bool kbus_plan_charge(struct kbus_plan *plan)
+{
+	struct kbus_user *user = kbus_plan_ksock(plan)->user;
+	u32 count = plan->taken + plan->is_answer;
+	size_t bytes = kbus_plan_bytes(plan);
+
+	while (count && !kbus_user_charge_copies(user, bytes - plan->paid, count)) {
+		struct kbus_item *item;
+
+		if (plan->taken <= plan->must)
+			return false;
+		item = list_last_entry(&plan->items, struct kbus_item, node);
+		bytes -= kbus_item_cost(item);
+		kbus_send_drop_copy(plan, item);
+		count--;
+	}
+	if (!count)
+		plan->paid = 0;
+	plan->is_charged = true;
+	return true;
+}
+
+/* Charge for what is queued whatever limits there are. */
+static void kbus_plan_charge_anyway(struct kbus_plan *plan)
+{
+	struct kbus_user *user = kbus_plan_ksock(plan)->user;
+	struct kbus_item *item;
+
+	list_for_each_entry(item, &plan->items, node) {
+		atomic_long_add(kbus_item_cost(item), &user->bytes);
+		atomic_inc(&user->held);
+	}
+	plan->is_charged = true;
+}
+
+static void kbus_plan_uncharge(struct kbus_plan *plan)
+{
+	kbus_user_uncharge_copies(kbus_plan_ksock(plan)->user,
+				  kbus_plan_bytes(plan) - plan->paid,
+				  plan->taken + plan->is_answer);
+	plan->is_charged = false;
+}
+
+/* Wait for the room that a plan lacks. Return 0 if it came meanwhile. */
+static int kbus_plan_wait(struct kbus_send *s, struct kbus_plan *plan)
+{
+	int err;
+
+	do {
+		err = kbus_wait_try(s, plan);
+		/* Its user's bytes may go to other devices meanwhile. */
+	} while (!err && !kbus_plan_charge(plan));
+	return err;
+}
+
+static int kbus_plan_reserve(struct kbus_send *s, struct kbus_plan *plan)
+{
+	const bool may_wait = s->when_full == KBUS_FULL_WAIT;
+
+	if (plan->is_answer && !s->status_for &&
+	    (!plan->has_room_for_answer || list_empty(&plan->items)))
+		return -ENOBUFS;
+	if (plan->room >= plan->must && plan->taken >= plan->must &&
+	    !(may_wait && plan->must && plan->has_line) && kbus_plan_charge(plan))
+		return 0;
+	if (plan->is_answer)
+		return -ENOBUFS;
+	return may_wait ? kbus_plan_wait(s, plan) : -EBUSY;
+}
+
+/* Reserve for those who must have something, or for those who need not. */
+static int kbus_send_reserve_those(struct kbus_send *s, bool who_must)
 {
 	struct kbus_plan *plan;
 
 	list_for_each_entry(plan, &s->plan, node) {
-		u32 copies = plan->copies;
+		int err;
 
-		/* Of an observer's, only the Request that it must answer is of account. */
-		if (plan->observes)
-			copies = plan->has_first && !plan->is_answer;
-		if (!copies)
+		if ((plan->must || plan->is_answer) != who_must)
 			continue;
-		if (s->when_full == KBUS_FULL_WAIT) {
-			if (plan->room >= copies && !plan->has_line)
-				continue;
-			if (!kbus_wait_try(s->sender, kbus_plan_ksock(plan), s->msg,
-					   copies, s->sleep))
-				return -EAGAIN;
-			continue;
-		}
-		if (plan->room >= copies)
-			continue;
-		if (s->when_full == KBUS_FULL_FAIL)
-			return -EBUSY;
-		/* A Request has its replier first, and he must get it. */
-		if (plan->has_first && !plan->is_answer && !plan->room)
-			return -EBUSY;
+		err = kbus_plan_reserve(s, plan);
+		if (err)
+			return err;
 	}
 	return 0;
+}
+
+/**
+ * kbus_send_reserve() - see whether everybody has room who must, and take it
+ * @s: a message that is planned
+ *
+ * Return: 0, or -EBUSY, -ENOMEM or, for an answer, -ENOBUFS; -EAGAIN if the sender
+ * waits from now on.
+ */
+int kbus_send_reserve(struct kbus_send *s)
+{
+	struct kbus_plan *plan;
+	bool may_wait = false;
+	int err;
+
+	list_for_each_entry(plan, &s->plan, node) {
+		/* The replier must have a Request, and an observer nothing else. */
+		plan->must = plan->is_flagged;
+		if (!plan->observes && !plan->is_answer &&
+		    (s->when_full == KBUS_FULL_FAIL || s->when_full == KBUS_FULL_WAIT))
+			plan->must = plan->copies;
+		if (s->when_full == KBUS_FULL_WAIT && plan->taken < plan->must)
+			/* Nobody is told when a control group has memory again. */
+			return -ENOMEM;
+		may_wait |= plan->room < plan->must;
+	}
+	if (may_wait && s->when_full == KBUS_FULL_WAIT && kbus_wait_is_hopeless(s))
+		return -EBUSY;
+	/* Those who may do without come last, so that they take nothing from the others. */
+	err = kbus_send_reserve_those(s, true);
+	return err ?: kbus_send_reserve_those(s, false);
 }
 
 static struct kbus_msg_id kbus_send_next_id(struct kbus_dev *dev)
@@ -223,48 +516,97 @@ void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg)
 	dev->last_serial = hdr->id.serial_num;
 }
 
+/* Remember when the message was queued. For all who ask that is the same time. */
+static void kbus_send_set_time(struct kbus_send *s)
+{
+	struct kbus_share *share;
+	u64 now;
+
+	if (atomic64_read(&s->home.msg->queued_at))
+		return;
+	now = ktime_get_ns();
+	atomic64_set(&s->home.msg->queued_at, now);
+	list_for_each_entry(share, &s->shares, node) {
+		if (share->msg)
+			atomic64_set(&share->msg->queued_at, now);
+	}
+}
+
 /**
  * kbus_send_commit() - queue all the copies
  * @s: a message that is planned, has an id, and whose plan has room
  */
 void kbus_send_commit(struct kbus_send *s)
 {
-	bool urgent = kbus_msg_header(s->msg)->flags & KBUS_BIT_URGENT;
+	const struct kbus_message_header *hdr = kbus_msg_header(s->home.msg);
 	struct kbus_plan *plan, *next;
+	struct kbus_share *share;
 
 	lockdep_assert_held(&s->dev->lock);
 	s->dev->sent++;
+	trace_send(s->dev->index, hdr, s->home.msg->len);
+	list_for_each_entry(share, &s->shares, node) {
+		if (share->msg)
+			kbus_msg_header(share->msg)->id = hdr->id;
+	}
 	list_for_each_entry(plan, &s->plan, node) {
 		struct kbus_ksock *ks = kbus_plan_ksock(plan);
 
-		kbus_queue_push(&ks->q, &plan->items, urgent, plan->is_answer);
+		if (READ_ONCE(ks->q.wants_times))
+			kbus_send_set_time(s);
+		if (!plan->is_charged)
+			kbus_plan_charge_anyway(plan);
+		kbus_queue_push(&ks->q, &plan->items, hdr->flags & KBUS_BIT_URGENT,
+				plan->is_answer, s->wakes);
 		kbus_queue_miss(&ks->q, plan->copies - plan->taken);
+		trace_lost(s->dev->index, ks->id, hdr, plan->copies - plan->taken);
 	}
-	kbus_msg_uncharge(s->msg);
+	if (s->heir && s->heir->paid)
+		s->home.msg->payer = NULL;
+	else
+		kbus_msg_uncharge(s->home.msg);
 	list_for_each_entry_safe(plan, next, &s->plan, node) {
 		list_del_init(&plan->node);
 		if (kbus_plan_ksock(plan)->lost_msg)
-			kbus_send_report_lost(kbus_plan_ksock(plan));
+			kbus_send_report_lost(kbus_plan_ksock(plan), s->wakes);
 	}
-	if (!s->more)
-		kbus_queue_wake_readers(s->dev);
+	kbus_send_show_shares(s, false);
 }
 
-/* Forget a plan; items that have not been queued go back to the pool. */
+/* Forget a plan; items that have not been queued go back to the pools. */
 void kbus_send_forget(struct kbus_send *s)
 {
 	struct kbus_plan *plan, *next;
 	struct kbus_item *item, *n;
 
+	lockdep_assert_held(&s->dev->lock);
 	list_for_each_entry_safe(plan, next, &s->plan, node) {
+		if (plan->is_charged)
+			kbus_plan_uncharge(plan);
 		list_for_each_entry_safe(item, n, &plan->items, node)
-			kbus_pool_give(s->pool, item);
+			kbus_pool_give(plan->share->pool, item);
 		list_del_init(&plan->node);
 	}
+	kbus_send_show_shares(s, false);
+}
+
+/* Is there something to tell the KSock of, and room for it? Then it is told. */
+static u32 kbus_send_take_lost(struct kbus_ksock *ks, const struct kbus_msg *msg)
+{
+	struct kbus_queue *q = &ks->q;
+	u32 lost = 0;
+
+	spin_lock(&q->lock);
+	if (q->report_lost && q->lost_unreported &&
+	    kbus_queue_room(q, 1, msg, 0, false) &&
+	    kbus_user_charge_copies(ks->user, msg->cost, 1))
+		swap(lost, q->lost_unreported);
+	spin_unlock(&q->lock);
+	return lost;
 }
 
 /* Tell a KSock what it has missed, if it wants to know and there is room. */
-void kbus_send_report_lost(struct kbus_ksock *ks)
+void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 {
 	struct kbus_msg *msg = ks->lost_msg;
 	struct kbus_item *item;
@@ -274,13 +616,7 @@ void kbus_send_report_lost(struct kbus_ksock *ks)
 	lockdep_assert_held(&ks->dev->lock);
 	if (!msg || ks->closing)
 		return;
-	spin_lock(&ks->q.lock);
-	lost = ks->q.lost_unreported;
-	if (!ks->q.report_lost || !kbus_queue_room(&ks->q, 1, msg->len, false))
-		lost = 0;
-	if (lost)
-		ks->q.lost_unreported = 0;
-	spin_unlock(&ks->q.lock);
+	lost = kbus_send_take_lost(ks, msg);
 	if (!lost)
 		return;
 
@@ -289,12 +625,16 @@ void kbus_send_report_lost(struct kbus_ksock *ks)
 	kbus_msg_finish(msg);
 	kbus_send_set_id(ks->dev, msg);
 	ks->dev->sent++;
+	trace_send(ks->dev->index, kbus_msg_header(msg), msg->len);
 	item = kbus_item_inside(msg);
 	item->msg = msg;
 	list_add(&item->node, &items);
 	/* If there is no memory now, whoever reads will try again. */
-	ks->lost_msg = kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32));
-	kbus_queue_push(&ks->q, &items, false, false);
+	ks->lost_msg = kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
+					      ks->group);
+	if (READ_ONCE(ks->q.wants_times))
+		atomic64_set(&msg->queued_at, ktime_get_ns());
+	kbus_queue_push(&ks->q, &items, false, false, wakes);
 }
 
 /* What can be wrong with a whole message that write() does not look at */
@@ -316,19 +656,36 @@ static int kbus_send_check_form(const struct kbus_msg *msg, struct kbus_route *r
 	return 0;
 }
 
+/* Find the Request that a reply answers. */
+static int kbus_send_find_answered(struct kbus_send *s)
+{
+	const struct kbus_message_header *hdr = kbus_msg_header(s->home.msg);
+	struct kbus_request *answered = kbus_request_find(s->sender, hdr);
+
+	if (!answered)
+		return -ECONNREFUSED;
+	if (!kbus_request_is_wanted(answered)) {
+		trace_answer(s->dev->index, hdr->to, s->sender->id, &hdr->in_reply_to, NULL);
+		kbus_request_end(s->dev, answered);
+		return -EADDRNOTAVAIL;
+	}
+	s->answered = answered;
+	return 0;
+}
+
 /* Send the message if that is possible now; the errors are SEND's, in its order. */
 static int kbus_send_try(struct kbus_send *s)
 {
-	struct kbus_message_header *hdr = kbus_msg_header(s->msg);
+	struct kbus_message_header *hdr = kbus_msg_header(s->home.msg);
 	struct kbus_ksock *ks = s->sender;
-	struct kbus_request *answered = NULL;
 	struct kbus_binding *replier = NULL;
 	u32 last_serial = s->dev->last_serial;
 	struct kbus_name *match;
 	int err;
 
+	s->answered = NULL;
 	match = s->by_route ? kbus_route_match(s->dev, &ks->route) :
-		kbus_name_match(s->dev, kbus_msg_name(s->msg), hdr->name_len);
+		kbus_name_match(s->dev, kbus_msg_name(s->home.msg), hdr->name_len);
 	if (s->request) {
 		if (kbus_request_is_one_too_many(ks, &hdr->id) ||
 		    !kbus_queue_set_slot_aside(&ks->q))
@@ -341,24 +698,20 @@ static int kbus_send_try(struct kbus_send *s)
 		if (hdr->to && hdr->to != replier->ks->id)
 			goto release_slot;
 	} else if (kbus_msg_is_reply(hdr)) {
-		answered = kbus_request_find(ks, hdr);
-		if (!answered)
-			return -ECONNREFUSED;
-		if (!answered->sender) {
-			kbus_request_end(s->dev, answered);
-			return -EADDRNOTAVAIL;
-		}
+		err = kbus_send_find_answered(s);
+		if (err)
+			return err;
 	}
 
-	err = kbus_send_plan(s, match, replier, answered);
-	if (!err && s->taken < s->need)
+	err = kbus_send_plan(s, match, replier);
+	if (!err && s->lacks_at_home)
 		err = -ENOMEM;
 	if (!err)
-		err = kbus_send_room(s);
+		err = kbus_send_reserve(s);
 	if (err)
 		goto forget;
 
-	kbus_send_set_id(s->dev, s->msg);
+	kbus_send_set_id(s->dev, s->home.msg);
 	if (s->request) {
 		err = kbus_request_link(s->request, ks, replier->ks, &hdr->id);
 		if (err) {
@@ -369,16 +722,19 @@ static int kbus_send_try(struct kbus_send *s)
 		s->request->item = list_first_entry(&replier->ks->plan.items,
 						    struct kbus_item, node);
 		s->request = NULL;
+		trace_request(s->dev->index, hdr, replier->ks->id);
 	}
 	kbus_send_commit(s);
-	if (answered)
-		kbus_request_end(s->dev, answered);
+	if (s->answered) {
+		trace_answer(s->dev->index, hdr->to, ks->id, &hdr->in_reply_to, hdr);
+		kbus_request_end(s->dev, s->answered);
+	}
 	return 0;
 forget:
 	kbus_send_forget(s);
 release_slot:
 	if (s->request)
-		kbus_queue_release_slot(&ks->q);
+		kbus_queue_release_slot(&ks->q, s->wakes);
 	return err;
 }
 
@@ -388,24 +744,30 @@ static bool kbus_send_used_serial(int err)
 	return !kbus_send_is_kept(err) && err != -ENOMEM && err != -ENOMSG;
 }
 
-static bool kbus_send_may_try(struct kbus_ksock *ks)
+/* Is there a reason for SEND of the message with this serial to go on? */
+static bool kbus_send_may_try(struct kbus_ksock *ks, u64 serial)
 {
-	return READ_ONCE(ks->wait.ready);
+	return READ_ONCE(ks->wait.ready) || READ_ONCE(ks->out_serial) != serial;
 }
 
 /* Sleep until another try makes sense; out_lock and the device's lock are held. */
-static int kbus_send_sleep(struct kbus_ksock *ks, ktime_t until)
+static int kbus_send_sleep(struct kbus_send *s)
+	__must_hold(&s->dev->lock)
 {
+	struct kbus_ksock *ks = s->sender;
 	u64 serial = ks->out_serial;
 	int err;
 
-	kbus_queue_wake_readers(ks->dev);
-	mutex_unlock(&ks->dev->lock);
+	/* Whatever keeps it from being sent, a signal ends it. */
+	if (signal_pending(current))
+		return -ERESTARTSYS;
+	spin_unlock(&s->dev->lock);
+	kbus_wakes_flush(s->wakes);
+	kbus_send_drop_shares(s);
 	mutex_unlock(&ks->out_lock);
-	err = kbus_wait_until(ks, kbus_send_may_try, until);
+	err = kbus_sleep_until(ks, kbus_send_may_try, serial, s->until);
 	mutex_lock(&ks->out_lock);
-	mutex_lock(&ks->dev->lock);
-	kbus_wait_woke(ks);
+	spin_lock(&s->dev->lock);
 	if (ks->out_serial != serial)
 		return -ENOMSG;
 	return err;
@@ -414,20 +776,22 @@ static int kbus_send_sleep(struct kbus_ksock *ks, ktime_t until)
 static int kbus_send_or_wait(struct kbus_send *s)
 {
 	struct kbus_ksock *ks = s->sender;
+	struct kbus_dev *dev = s->dev;
+	LIST_HEAD(no_room);
 	int err;
 
-	mutex_lock(&s->dev->lock);
+	spin_lock(&dev->lock);
 	for (;;) {
 		err = kbus_send_try(s);
 		if (err == -ENOSPC) {
-			mutex_unlock(&s->dev->lock);
-			kbus_pool_fill(s->pool, s->need);
-			mutex_lock(&s->dev->lock);
+			spin_unlock(&dev->lock);
+			kbus_send_supply(s);
+			spin_lock(&dev->lock);
 			continue;
 		}
 		if (err != -EAGAIN || !s->sleep)
 			break;
-		err = kbus_send_sleep(ks, s->until);
+		err = kbus_send_sleep(s);
 		/* After ENOMSG, the message may be no more. */
 		if (err)
 			break;
@@ -436,19 +800,23 @@ static int kbus_send_or_wait(struct kbus_send *s)
 	if (!err)
 		ks->sent++;
 	else if (kbus_send_used_serial(err))
-		kbus_send_set_id(s->dev, s->msg);
+		kbus_send_set_id(dev, s->home.msg);
+	if (err == -ENOBUFS)
+		kbus_request_take(s->answered, &no_room);
 	/* After ENOMSG too: if another message waits now, this task sleeps for it no more. */
 	if (kbus_send_is_kept(err) || err == -ENOMSG)
-		kbus_wait_move_on(ks);
+		kbus_wait_keep(ks, s->slept, s->wakes);
 	else
-		kbus_wait_end(ks);
-	mutex_unlock(&s->dev->lock);
+		kbus_wait_end(ks, s->slept, s->wakes);
+	spin_unlock(&dev->lock);
+	if (err == -ENOBUFS)
+		kbus_requests_fail(dev, &no_room, KBUS_NAME_REPLIER_NOROOM);
 	return err;
 }
 
-/* SEND of what is in @ks->out; out_lock is held. With @more, readers are not woken. */
-static int kbus_send_out(struct kbus_ksock *ks, bool more, ktime_t until,
-			 struct kbus_msg_id *id)
+/* SEND of what is in @ks->out; out_lock is held. */
+static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id,
+			 struct kbus_wakes *wakes)
 {
 	struct kbus_msg *msg = ks->out;
 	struct kbus_message_header *hdr;
@@ -463,15 +831,17 @@ static int kbus_send_out(struct kbus_ksock *ks, bool more, ktime_t until,
 		err = -EINVAL;
 	else
 		err = kbus_send_check_form(msg, &ks->route, &by_route);
-	if (err)
+	if (err) {
+		trace_refuse(ks->dev->index, ks->id, err,
+			     err == -EINVAL ? NULL : kbus_msg_header(msg));
 		goto drop;
+	}
 
 	hdr = kbus_msg_header(msg);
 	kbus_pool_init(&pool);
-	kbus_send_init(&s, ks->dev, msg, &pool, KBUS_FULL_MISS);
+	kbus_send_init(&s, ks->dev, ks->group, msg, &pool, KBUS_FULL_MISS, wakes);
 	s.sender = ks;
 	s.by_route = by_route;
-	s.more = more;
 	s.sleep = until > 0;
 	s.until = until;
 	/* Replies ignore both flags. */
@@ -482,55 +852,60 @@ static int kbus_send_out(struct kbus_ksock *ks, bool more, ktime_t until,
 	hdr->from = ks->id;
 	hdr->flags &= ~(KBUS_BIT_SYNTHETIC | KBUS_BIT_WANT_YOU_TO_REPLY);
 
+	s.home.need = ks->last_need;
+	if (kbus_msg_is_request(hdr) || ks->last_need) {
+		/* What was sent before must not wait for memory that this one needs. */
+		kbus_wakes_flush(wakes);
+		kbus_share_fill(&s.home, KBUS_GFP);
+	}
 	if (kbus_msg_is_request(hdr))
-		s.request = kbus_request_new(ks->user);
+		s.request = kbus_request_new(ks);
 	if (IS_ERR(s.request)) {
 		err = PTR_ERR(s.request);
 		s.request = NULL;
 	} else {
-		kbus_pool_fill(&pool, ks->last_need);
 		err = kbus_send_or_wait(&s);
-		ks->last_need = s.need;
+		ks->last_need = s.home.need;
 		if (!err || kbus_send_used_serial(err)) {
 			ks->last_sent = hdr->id;
 			*id = hdr->id;
 		}
 	}
 	kbus_request_free(s.request);
+	kbus_send_end(&s);
 	kbus_pool_free(&pool);
 	if (kbus_send_is_kept(err))
 		return err;
-	if (err)
+	if (err) {
+		/* After ENOMSG, the message may be no more. */
+		trace_refuse(ks->dev->index, ks->id, err, err == -ENOMSG ? NULL : hdr);
 		kbus_verbose(ks->dev, "KSock %u: SEND fails: %d\n", ks->id, err);
+	}
 drop:
 	if (ks->out_serial == serial)
 		kbus_ksock_drop_out(ks);
 	return err;
 }
 
-static void kbus_send_wake_readers(struct kbus_dev *dev)
-{
-	mutex_lock(&dev->lock);
-	kbus_queue_wake_readers(dev);
-	mutex_unlock(&dev->lock);
-}
-
 /**
  * kbus_send() - SEND: send the message that this KSock has written
  * @ks: the KSock
- * @until: when to stop waiting for room, see kbus_wait_until()
+ * @until: when to stop waiting for room, see kbus_sleep_until()
  * @id: out: the message's id
  *
  * Return: 0, or a negative errno as listed at KBUS_IOC_SEND.
  */
 int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
 {
+	struct kbus_wakes wakes __uninitialized;
 	int err = -ENOMSG;
 
+	kbus_wakes_init(&wakes);
 	mutex_lock(&ks->out_lock);
 	if (ks->out || ks->out_begin_len)
-		err = kbus_send_out(ks, false, until, id);
+		err = kbus_send_out(ks, until, id, &wakes);
 	mutex_unlock(&ks->out_lock);
+	kbus_wakes_end(&wakes);
 	return err;
 }
 
@@ -544,12 +919,15 @@ int kbus_send(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
  */
 int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *id)
 {
+	struct kbus_wakes wakes __uninitialized;
 	int err = -ENOMSG;
 
+	kbus_wakes_init(&wakes);
 	mutex_lock(&ks->out_lock);
 	if (ks->wait.since)
-		err = kbus_send_out(ks, false, until, id);
+		err = kbus_send_out(ks, until, id, &wakes);
 	mutex_unlock(&ks->out_lock);
+	kbus_wakes_end(&wakes);
 	return err;
 }
 
@@ -562,27 +940,32 @@ int kbus_send_waiting(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_id *
  * @ids: out: the ids of those that were sent
  * @sent: out: how many were
  *
+ * Readers are woken after the last one, not after each.
+ *
  * Return: 0, -EALREADY if another message has been written, or a negative errno
  * of SEND of the first one that could not be sent.
  */
 int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int count,
 		   ktime_t until, struct kbus_msg_id *ids, unsigned int *sent)
 {
+	struct kbus_wakes wakes __uninitialized;
 	unsigned int i;
 	int err = 0;
 
+	kbus_wakes_init(&wakes);
 	mutex_lock(&ks->out_lock);
 	for (i = 0; i < count && !err; i++) {
 		err = -EALREADY;
 		if (ks->out || ks->out_begin_len)
 			break;
 		ks->out = msgs[i];
-		err = kbus_send_out(ks, i < count - 1, until, &ids[i]);
+		err = kbus_send_out(ks, until, &ids[i], &wakes);
+		if (need_resched())
+			kbus_wakes_flush(&wakes);
 	}
 	mutex_unlock(&ks->out_lock);
+	kbus_wakes_end(&wakes);
 	*sent = err && err != -EALREADY ? i - 1 : i;
-	if (err && *sent)
-		kbus_send_wake_readers(ks->dev);
 	for (; i < count; i++)
 		kbus_msg_put(msgs[i]);
 	return err;

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that messages had and that the next ones will want.
+ * Pages that messages had and that the next ones will want.
  *
- * Each processor keeps a little of it for as long as anybody has a KSock. That
- * saves most messages the allocators, and the clearing of what is about to be
- * overwritten; nobody can read of a message what has not been written. What is
- * kept stays charged to the control group that had it first, and only that may
- * have it again: else others could use up its memory.
+ * Each processor keeps a few of them for as long as anybody has a KSock. That
+ * saves long messages the clearing of what is about to be overwritten; nobody can
+ * read of a message what has not been written. What is kept stays charged to the
+ * control group that had it, and only that may have it again. None is kept where
+ * the kernel is to clear pages as they are freed, and a shrinker takes them when
+ * memory is short.
  */
-#include <linux/memcontrol.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
-#include <linux/slab.h>
+#include <linux/shrinker.h>
 
 #include "kbus.h"
 
-/* KASAN is to see whoever uses what he has freed. */
-#define KBUS_SPARE_MSGS		(IS_ENABLED(CONFIG_KASAN) ? 0U : 32U)
+/* Keep no spares under KASAN, so that it catches use after free. */
 #define KBUS_SPARE_PAGES	(IS_ENABLED(CONFIG_KASAN) ? 0U : 64U)
 
-/* Of one processor; the lock is that of whoever was there when he looked for one. */
+/* Of one processor; a task that has moved to another may still use them. */
 struct kbus_spares {
 	spinlock_t lock;		/* protects: */
-	const void *owner;		/* of all of them, see kbus_spares_owner() */
-	unsigned int nr_msgs;
-	unsigned int nr_pages;
-	struct kbus_msg *msgs[32];
+	u64 owner;			/* of all of them: kbus_group.serial; READ_ONCE() */
+	unsigned int count;		/* READ_ONCE() */
 	void *pages[64];
 };
 
@@ -34,111 +32,70 @@ static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
 
 static atomic_t kbus_spares_users = ATOMIC_INIT(0);
 
-/* The control group that memory is charged to now; only to be compared */
-const void *kbus_spares_owner(void)
+/* Free up to @most of them. Return how many. */
+static unsigned long kbus_spares_drop(struct kbus_spares *spares, unsigned long most)
 {
-	const void *owner;
-
-	rcu_read_lock();
-	owner = mem_cgroup_from_task(current);
-	rcu_read_unlock();
-	return owner;
-}
-
-static void kbus_spares_drop_of(struct kbus_spares *spares)
-{
-	struct kbus_msg *msg;
+	unsigned long dropped = 0;
 	void *page;
 
 	do {
-		msg = NULL;
 		page = NULL;
 		spin_lock(&spares->lock);
-		if (spares->nr_msgs)
-			msg = spares->msgs[--spares->nr_msgs];
-		if (spares->nr_pages)
-			page = spares->pages[--spares->nr_pages];
+		if (spares->count && dropped < most) {
+			page = spares->pages[spares->count - 1];
+			WRITE_ONCE(spares->count, spares->count - 1);
+			dropped++;
+		}
 		spin_unlock(&spares->lock);
-		if (msg)
-			kbus_msg_free(msg);
 		if (page)
 			kbus_page_free(page);
-	} while (msg || page);
+	} while (page);
+	return dropped;
 }
 
-/* Lock them to keep more of @owner's. Return whether they are; what others had goes. */
-static bool kbus_spares_lock_for(struct kbus_spares *spares, const void *owner)
-	__acquires(&spares->lock)
-{
-	if (READ_ONCE(spares->owner) != owner)
-		kbus_spares_drop_of(spares);
-	spin_lock(&spares->lock);
-	if (!spares->nr_msgs && !spares->nr_pages)
-		WRITE_ONCE(spares->owner, owner);
-	return spares->owner == owner;
-}
-
-/* The memory of a small message that was @owner's, or NULL */
-struct kbus_msg *kbus_spare_msg(const void *owner)
-{
-	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
-	struct kbus_msg *msg = NULL;
-
-	spin_lock(&spares->lock);
-	if (spares->nr_msgs && spares->owner == owner)
-		msg = spares->msgs[--spares->nr_msgs];
-	spin_unlock(&spares->lock);
-	return msg;
-}
-
-/* Keep the memory of a small message, unless there is enough. */
-bool kbus_spare_msg_keep(struct kbus_msg *msg)
-{
-	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
-	bool keep;
-
-	keep = kbus_spares_lock_for(spares, msg->owner) && spares->nr_msgs < KBUS_SPARE_MSGS;
-	if (keep)
-		spares->msgs[spares->nr_msgs++] = msg;
-	spin_unlock(&spares->lock);
-	return keep;
-}
-
-/* Up to @count pages that were @owner's. Return how many. */
-unsigned int kbus_spare_pages(const void *owner, void **pages, unsigned int count)
+/* Up to @count pages that were this group's. Return how many. */
+unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
+			      unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
 	spin_lock(&spares->lock);
-	count = spares->owner == owner ? min(count, spares->nr_pages) : 0;
-	spares->nr_pages -= count;
-	memcpy(pages, spares->pages + spares->nr_pages, count * sizeof(*pages));
+	count = spares->owner == group->serial ? min(count, spares->count) : 0;
+	WRITE_ONCE(spares->count, spares->count - count);
+	memcpy(pages, spares->pages + spares->count, count * sizeof(*pages));
 	spin_unlock(&spares->lock);
 	return count;
 }
 
-/* Keep the first ones of @owner's pages, until there are enough. Return how many. */
-unsigned int kbus_spare_pages_keep(const void *owner, void **pages,
+/* Keep the first ones of this group's pages, until there are enough. Return how many. */
+unsigned int kbus_spare_pages_keep(const struct kbus_group *group, void **pages,
 				   unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
-	if (kbus_spares_lock_for(spares, owner))
-		count = min(count, KBUS_SPARE_PAGES - spares->nr_pages);
+	if (!KBUS_SPARE_PAGES || want_init_on_free())
+		return 0;
+	if (READ_ONCE(spares->owner) != group->serial)
+		kbus_spares_drop(spares, ULONG_MAX);
+	spin_lock(&spares->lock);
+	if (!spares->count)
+		WRITE_ONCE(spares->owner, group->serial);
+	if (spares->owner == group->serial)
+		count = min(count, KBUS_SPARE_PAGES - spares->count);
 	else
 		count = 0;
-	memcpy(spares->pages + spares->nr_pages, pages, count * sizeof(*pages));
-	spares->nr_pages += count;
+	memcpy(spares->pages + spares->count, pages, count * sizeof(*pages));
+	WRITE_ONCE(spares->count, spares->count + count);
 	spin_unlock(&spares->lock);
 	return count;
 }
 
-void kbus_spares_drop_all(void)
+static void kbus_spares_drop_all(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		kbus_spares_drop_of(per_cpu_ptr(&kbus_spares, cpu));
+		kbus_spares_drop(per_cpu_ptr(&kbus_spares, cpu), ULONG_MAX);
 }
 
 /* There is one more KSock. */
@@ -153,3 +110,62 @@ void kbus_spares_put(void)
 	if (atomic_dec_and_test(&kbus_spares_users))
 		kbus_spares_drop_all();
 }
+
+static unsigned long kbus_spares_count(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long count = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		count += READ_ONCE(per_cpu_ptr(&kbus_spares, cpu)->count);
+	return count ?: SHRINK_EMPTY;
+}
+
+static unsigned long kbus_spares_scan(struct shrinker *shrinker, struct shrink_control *sc)
+{
+	unsigned long dropped = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		dropped += kbus_spares_drop(per_cpu_ptr(&kbus_spares, cpu),
+					    sc->nr_to_scan - dropped);
+	return dropped ?: SHRINK_STOP;
+}
+
+#if KBUS_SHRINKER_ALLOC
+static struct shrinker *kbus_shrinker;
+
+int kbus_spares_init(void)
+{
+	kbus_shrinker = shrinker_alloc(0, "kbus");
+	if (!kbus_shrinker)
+		return -ENOMEM;
+	kbus_shrinker->count_objects = kbus_spares_count;
+	kbus_shrinker->scan_objects = kbus_spares_scan;
+	shrinker_register(kbus_shrinker);
+	return 0;
+}
+
+void kbus_spares_exit(void)
+{
+	shrinker_free(kbus_shrinker);
+	kbus_spares_drop_all();
+}
+#else
+static struct shrinker kbus_shrinker = {
+	.count_objects = kbus_spares_count,
+	.scan_objects = kbus_spares_scan,
+	.seeks = DEFAULT_SEEKS,
+};
+
+int kbus_spares_init(void)
+{
+	return register_shrinker(&kbus_shrinker, "kbus");
+}
+
+void kbus_spares_exit(void)
+{
+	unregister_shrinker(&kbus_shrinker);
+	kbus_spares_drop_all();
+}
+#endif

@@ -45,14 +45,12 @@ struct kbus_transfer_out {
 static int kbus_transfer_take(struct kbus_ksock *ks, const struct kbus_transfer *t,
 			      struct kbus_transfer_out *out)
 {
-	const u32 max_len = READ_ONCE(ks->dev->max_msg_size);
 	u64 pos = 0;
 
 	for (out->count = 0; out->count < KBUS_TRANSFER_BATCH && pos < t->send_len &&
 	     pos < KBUS_TRANSFER_BATCH_BYTES; out->count++) {
 		struct kbus_msg *msg = kbus_msg_from_user(u64_to_user_ptr(t->send + pos),
-							  t->send_len - pos, max_len,
-							  ks->user);
+							  t->send_len - pos, ks);
 
 		if (IS_ERR(msg))
 			return PTR_ERR(msg);
@@ -193,9 +191,11 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 				      const struct kbus_transfer_copy *copies,
 				      unsigned int count)
 {
+	struct kbus_wakes wakes __uninitialized;
 	struct kbus_item *item;
 	unsigned int i;
 
+	kbus_wakes_init(&wakes);
 	spin_lock(&q->lock);
 	for (i = 0; i < count; i++) {
 		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
@@ -205,7 +205,8 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 			break;
 		kbus_queue_pop(q);
 	}
-	spin_unlock(&q->lock);
+	kbus_queue_unlock(q, &wakes);
+	kbus_wakes_end(&wakes);
 	return i;
 }
 
@@ -236,7 +237,7 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 	for (i = 0; i < popped; i++) {
 		t->received_len += min_t(u64, kbus_transfer_step(copies[i].msg->len),
 					 t->receive_len - t->received_len);
-		kbus_item_free(copies[i].item);
+		kbus_copy_free(ks->user, copies[i].item);
 	}
 	t->received += popped;
 	for (i = 0; i < count; i++)
@@ -244,7 +245,7 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 	return done < count && popped == done ? -EFAULT : popped;
 }
 
-static bool kbus_transfer_has_mail(struct kbus_ksock *ks)
+static bool kbus_transfer_has_mail(struct kbus_ksock *ks, u64 unused)
 {
 	return READ_ONCE(ks->q.count);
 }
@@ -256,7 +257,7 @@ static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 	unsigned int count;
 	int done;
 
-	if (!kbus_transfer_has_mail(ks))
+	if (!kbus_transfer_has_mail(ks, 0))
 		return 0;
 	do {
 		count = kbus_transfer_peek(&ks->q, t, copies);
@@ -271,23 +272,21 @@ static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 	return 0;
 }
 
-/* How things are in the queue; and whoever waits for room there gets it. */
+/* How things are in the queue; and what has been lost is told, if there is room. */
 static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
 {
 	struct kbus_queue *q = &ks->q;
 	struct kbus_item *next;
-	bool more;
 
 	spin_lock(&q->lock);
 	next = list_first_entry_or_null(&q->items, struct kbus_item, node);
 	t->queued = q->count;
 	t->next_len = next ? next->msg->len : 0;
 	t->lost = q->lost;
-	more = kbus_queue_wants_room(q);
 	spin_unlock(&q->lock);
 	/* Even with nothing popped: there may have been no memory for a report. */
-	if (more && t->receive_len)
-		kbus_ksock_made_room(ks);
+	if (t->receive_len)
+		kbus_ksock_report_losses(ks);
 }
 
 /* Receive, and unless the next message does not fit, wait until there is one. */
@@ -300,12 +299,12 @@ static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_tran
 		err = kbus_transfer_receive(ks, t);
 		if (err || t->received || t->error || !until)
 			return err;
-		if (kbus_transfer_has_mail(ks) || READ_ONCE(ks->q.lost_unreported)) {
+		if (kbus_transfer_has_mail(ks, 0) || READ_ONCE(ks->q.lost_unreported)) {
 			kbus_transfer_settle(ks, t);
 			if (t->next_len > t->receive_len)
 				return 0;
 		}
-		err = kbus_wait_until(ks, kbus_transfer_has_mail, until);
+		err = kbus_sleep_until(ks, kbus_transfer_has_mail, 0, until);
 		if (err)
 			return err;
 	}
@@ -313,7 +312,7 @@ static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_tran
 
 static int kbus_transfer_check(const struct kbus_ksock *ks, const struct kbus_transfer *t)
 {
-	if (t->kept > 1)
+	if (t->kept > 1 || t->flags || memchr_inv(t->reserved, 0, sizeof(t->reserved)))
 		return -EINVAL;
 	if ((t->send_len || t->kept) && !(ks->mode & FMODE_WRITE))
 		return -EBADF;
@@ -337,7 +336,7 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	bool had_kept;
 	int err;
 
-	if (!kbus_get_few_bytes(&t, arg, sizeof(t)))
+	if (copy_from_user(&t, arg, sizeof(t)))
 		return -EFAULT;
 	err = kbus_transfer_check(ks, &t);
 	if (err)
@@ -364,5 +363,5 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	if (err)
 		return err;
 	kbus_transfer_settle(ks, &t);
-	return kbus_put_few_bytes(arg, &t, sizeof(t)) ? 0 : -EFAULT;
+	return copy_to_user(arg, &t, sizeof(t)) ? -EFAULT : 0;
 }

@@ -2,27 +2,52 @@
 /*
  * What one user has, counted over all devices, so that one user cannot use up
  * what the others need.
+ *
+ * A queue whose line waits for bytes of its user is in a list of that user's,
+ * as any KSock of the user's, on any device, may make them free.
  */
+#include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include "kbus.h"
 
 static DEFINE_SPINLOCK(kbus_users_lock);
-static DEFINE_HASHTABLE(kbus_users, 4);
+static DEFINE_HASHTABLE(kbus_users, 10);
 
-static struct kbus_user *kbus_user_find(kuid_t uid)
+static void kbus_user_feed(struct work_struct *work);
+
+/*
+ * The user that the current task's quotas count for, one of the initial user namespace.
+ * In a child namespace that is who owns the outermost one, whatever users it has,
+ * or each user could have many.
+ */
+kuid_t kbus_user_of_current(void)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t uid = current_uid();
+
+	for (; ns->parent; ns = ns->parent)
+		uid = ns->owner;
+	return uid;
+}
+
+/* Look a user up, with a reference, which is @spare if it was not there. */
+static struct kbus_user *kbus_user_find(kuid_t uid, struct kbus_user *spare)
 {
 	struct kbus_user *user;
 
 	lockdep_assert_held(&kbus_users_lock);
 	hash_for_each_possible(kbus_users, user, node, __kuid_val(uid)) {
 		if (uid_eq(user->uid, uid)) {
-			user->refs++;
+			/* The last reference goes under the lock, too. */
+			refcount_inc(&user->refs);
 			return user;
 		}
 	}
-	return NULL;
+	hash_add(kbus_users, &spare->node, __kuid_val(uid));
+	return spare;
 }
 
 struct kbus_user *kbus_user_get(kuid_t uid)
@@ -33,43 +58,35 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 	if (!spare)
 		return NULL;
 	spare->uid = uid;
-	spare->refs = 1;
+	refcount_set(&spare->refs, 1);
+	spin_lock_init(&spare->lock);
+	INIT_LIST_HEAD(&spare->starving);
+	INIT_WORK(&spare->feed, kbus_user_feed);
 
 	spin_lock(&kbus_users_lock);
-	user = kbus_user_find(uid);
-	if (!user) {
-		hash_add(kbus_users, &spare->node, __kuid_val(uid));
-		user = spare;
-		spare = NULL;
-	}
+	user = kbus_user_find(uid, spare);
 	spin_unlock(&kbus_users_lock);
-	kfree(spare);
+	if (user != spare)
+		kfree(spare);
 	return user;
 }
 
 struct kbus_user *kbus_user_ref(struct kbus_user *user)
 {
-	spin_lock(&kbus_users_lock);
-	user->refs++;
-	spin_unlock(&kbus_users_lock);
+	refcount_inc(&user->refs);
 	return user;
 }
 
 void kbus_user_put(struct kbus_user *user)
 {
-	bool last;
-
-	if (!user)
+	if (!user || !refcount_dec_and_lock(&user->refs, &kbus_users_lock))
 		return;
-	spin_lock(&kbus_users_lock);
-	last = !--user->refs;
-	if (last)
-		hash_del(&user->node);
+	__acquire(&kbus_users_lock);	/* Sparse does not know that it is. */
+	hash_del(&user->node);
 	spin_unlock(&kbus_users_lock);
-	if (!last)
-		return;
 	WARN_ON_ONCE(atomic_read(&user->ksocks) || atomic_read(&user->bindings) ||
-		     atomic_long_read(&user->bytes) || atomic_read(&user->snapshots) ||
+		     atomic_long_read(&user->bytes) || atomic_read(&user->held) ||
+		     atomic_read(&user->snapshots) ||
 		     atomic_long_read(&user->snapshot_bytes));
 	kfree(user);
 }
@@ -86,7 +103,39 @@ bool kbus_user_count(atomic_t *counter, unsigned int limit)
 	return true;
 }
 
-/* What is refused is at no time counted: others would take it for want of room. */
+/*
+ * Bytes became free: whoever waits for room at a queue of this user's may go on.
+ * That is looked at by a worker, as the caller may hold the lock of a queue.
+ */
+static void kbus_user_feed(struct work_struct *work)
+{
+	struct kbus_user *user = container_of(work, struct kbus_user, feed);
+	struct kbus_wakes wakes __uninitialized;
+	struct kbus_ksock *ks;
+	LIST_HEAD(hungry);
+
+	kbus_wakes_init(&wakes);
+	spin_lock(&user->lock);
+	list_splice_init(&user->starving, &hungry);
+	while (!list_empty(&hungry)) {
+		ks = list_first_entry(&hungry, struct kbus_ksock, q.starving);
+		list_del_init(&ks->q.starving);
+		kbus_ksock_get(ks);
+		spin_unlock(&user->lock);
+
+		spin_lock(&ks->q.lock);
+		/* Puts it back if it still lacks bytes. */
+		kbus_queue_unlock(&ks->q, &wakes);
+		kbus_wakes_flush(&wakes);
+		kbus_ksock_put(ks);
+		cond_resched();
+		spin_lock(&user->lock);
+	}
+	spin_unlock(&user->lock);
+	kbus_user_put(user);
+}
+
+/* Check before adding: a brief overshoot would look like a full quota to others. */
 bool kbus_user_charge(struct kbus_user *user, size_t bytes)
 {
 	unsigned long limit = READ_ONCE(kbus_max_user_bytes);
@@ -99,15 +148,56 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes)
 	return true;
 }
 
+/**
+ * kbus_user_charge_copies() - charge a reader for copies that are queued
+ * @user: the reader's
+ * @bytes: what they take
+ * @copies: how many they are
+ *
+ * A single one is let in whatever it takes, if no KSock of the user's holds any, so
+ * that no message is too long to be delivered.
+ *
+ * Return: whether the limit allows it.
+ */
+bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies)
+{
+	if (!bytes || kbus_user_charge(user, bytes)) {
+		atomic_add(copies, &user->held);
+		return true;
+	}
+	if (copies != 1 || atomic_cmpxchg(&user->held, 0, 1))
+		return false;
+	atomic_long_add(bytes, &user->bytes);
+	return true;
+}
+
+/*
+ * There may be bytes for those who wait for some, or they may need less. The caller
+ * has changed what they look at, with a full barrier after it.
+ */
+void kbus_user_look_again(struct kbus_user *user)
+{
+	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
+	if (likely(list_empty_careful(&user->starving)))
+		return;
+	kbus_user_ref(user);
+	if (!queue_work(kbus_workqueue, &user->feed))
+		/* Not the last one: the caller has a KSock of the user's, or the like. */
+		refcount_dec(&user->refs);
+}
+
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes)
 {
 	atomic_long_sub(bytes, &user->bytes);
-	/* Pairs with kbus_wait_has_room(): one of the two sees what the other did. */
+	/* See kbus_user_look_again(). */
 	smp_mb__after_atomic();
-	if (READ_ONCE(user->starved)) {
-		WRITE_ONCE(user->starved, false);
-		kbus_wait_kick();
-	}
+	kbus_user_look_again(user);
+}
+
+void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies)
+{
+	atomic_sub(copies, &user->held);
+	kbus_user_uncharge(user, bytes);
 }
 
 size_t kbus_user_bytes_left(struct kbus_user *user)

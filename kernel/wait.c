@@ -2,98 +2,143 @@
 /*
  * Senders whose message waits for room (KBUS_BIT_ALL_OR_WAIT).
  *
- * A message that waits is in the line of one KSock that has no room for it.
- * Whoever makes room there wakes the first in the line, who tries again, and
- * either is done, or joins the line of another KSock, or stays: in the first
- * two cases he wakes the next one, if there is room for him.
+ * A message waits for one KSock at a time that has no room for it. If a task
+ * sleeps in SEND for it, it is in the line of that KSock's queue, in the order
+ * in which the messages began to wait; nobody behind it takes room before it. A
+ * message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
+ * never come back.
  *
- * A sender that was told EAGAIN may never come back, so he holds up nobody:
- * everyone of those in front of the first task that sleeps is woken, and leaves
- * the line. He keeps his place only in that his kbus_wait.since stays.
+ * kbus_line_settle() decides who may go on. It is called at the end of whatever
+ * changes what a queue can take, or changes its line: see kbus_queue_unlock().
+ * Whoever may go on tries again, from the beginning: the message is sent, or
+ * refused, or joins the line of another KSock, or stays where it was. In all but the last
+ * case it leaves the line, so that this is settled again.
  */
 #include <linux/poll.h>
-#include <linux/workqueue.h>
 
 #include "kbus.h"
-
-/* So many are woken, which may take a while, before a lock is given to others. */
-#define KBUS_WAIT_BATCH	16
+#include "trace.h"
 
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
 	return container_of(wait, struct kbus_ksock, wait);
 }
 
-static void kbus_wait_wake(struct kbus_wait *wait)
+static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 {
+	return container_of(q, struct kbus_ksock, q);
+}
+
+/* From now on SEND is worth another try; the lock of the queue waited for is held. */
+static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
+				 struct kbus_wakes *wakes)
+{
+	lockdep_assert_held(&q->lock);
+	trace_wait(kbus_line_ksock(q)->dev->index, kbus_wait_ksock(wait)->id,
+		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
-	wake_up_interruptible_poll(&kbus_wait_ksock(wait)->wq, EPOLLOUT | EPOLLWRNORM);
+	if (!wait->sleepers)
+		list_move_tail(&wait->node, &q->ready);
+	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
+}
+
+/*
+ * The queue lacks bytes of its user's: be told when there are more. Return false if
+ * that has only begun now, so that it must be seen whether there are meanwhile.
+ */
+static bool kbus_queue_starves(struct kbus_queue *q)
+{
+	struct kbus_user *user = kbus_line_ksock(q)->user;
+	bool did;
+
+	lockdep_assert_held(&q->lock);
+	spin_lock(&user->lock);
+	did = !list_empty(&q->starving);
+	if (!did)
+		list_add_tail(&q->starving, &user->starving);
+	spin_unlock(&user->lock);
+	/* Pairs with kbus_user_uncharge(): one of the two sees what the other did. */
+	smp_mb();
+	return did;
+}
+
+/*
+ * Is there room for what a message needs, or may it need less by now, because a binding
+ * of another KSock has gone? If the user's bytes lack, the queue will be told.
+ */
+static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
+{
+	if (!kbus_queue_has_room_for(q, need))
+		return false;
+	while (!kbus_queue_has_bytes_for(q, need)) {
+		if (!need->is_only_one &&
+		    need->at != READ_ONCE(kbus_line_ksock(q)->dev->bindings_changed))
+			return true;
+		if (kbus_queue_starves(q))
+			return false;
+	}
+	return true;
 }
 
 /**
- * kbus_wait_until() - sleep until something is true of a KSock
- * @ks: the KSock; whoever makes it true wakes @ks->wq
- * @holds: tells whether it is
- * @until: the last moment, on CLOCK_MONOTONIC; KTIME_MAX is never
+ * kbus_line_settle() - let those who wait for room at a queue go on who may
+ * @q: the queue; its lock is held
+ * @wakes: gets those who are to be woken
  *
- * Return: 0, -EAGAIN when it is too late, or -ERESTARTSYS.
+ * That is the first one in the line, if there is room for what it needs, and
+ * every message that is kept, if there is any room: whether it is enough they find
+ * out themselves. If there are many of these, a worker goes on with them.
  */
-int kbus_wait_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks),
-		    ktime_t until)
+void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	int err;
-
-	if (until == KTIME_MAX)
-		return wait_event_interruptible(ks->wq, holds(ks));
-	/* A timer takes what is less than 0 for an overflow, and so for no end. */
-	err = wait_event_interruptible_hrtimeout(ks->wq, holds(ks),
-						 max_t(ktime_t, 0, ktime_sub(until, ktime_get())));
-	return err == -ETIME ? -EAGAIN : err;
-}
-
-/* Whoever is in front of the first task that sleeps, and that task, may try. */
-void kbus_wait_wake_next(struct kbus_queue *q)
-{
+	static const struct kbus_need least = {
+		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
+	};
 	struct kbus_wait *wait, *next;
+	bool did_some = false;
+	u32 count = 0;
 
 	lockdep_assert_held(&q->lock);
-	if (!kbus_queue_room(q, 1, 1, false))
-		return;
-	list_for_each_entry_safe(wait, next, &q->waiting, node) {
-		kbus_wait_wake(wait);
-		if (wait->sleepers)
-			return;
-		list_move(&wait->node, &q->woken);
+	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
+	/* What will never have room is to be refused. */
+	if (wait && !wait->ready && (!kbus_queue_can_ever_take(q, &wait->need) ||
+				     kbus_line_fits(q, &wait->need)))
+		kbus_wait_make_ready(wait, q, wakes);
+
+	list_for_each_entry_safe(wait, next, &q->kept, node) {
+		/* A try takes and gives back what these need, and would make them ready again. */
+		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
+
+		if (!kbus_line_fits(q, is_exact ? &wait->need : &least)) {
+			if (!is_exact)
+				return;
+			list_move_tail(&wait->node, &q->kept);
+		} else {
+			kbus_wait_make_ready(wait, q, wakes);
+			did_some = true;
+		}
+		if (++count == KBUS_WAKES)
+			break;
 	}
+	if (count == KBUS_WAKES && did_some)
+		kbus_wake_later(kbus_line_ksock(q), 0);
 }
 
-/* Leave the line, if @ks is in one, and let the next one have a look. */
-static void kbus_wait_leave(struct kbus_ksock *ks)
+/* Wait for nobody; the task that calls is one of the sleepers if it has @slept. */
+static void kbus_wait_leave(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 {
 	struct kbus_ksock *on = ks->wait.on;
 
 	lockdep_assert_held(&ks->dev->lock);
-	if (!on)
+	if (!on) {
+		ks->wait.sleepers -= slept;
 		return;
-	spin_lock(&on->q.lock);
-	list_del_init(&ks->wait.node);
-	kbus_wait_wake_next(&on->q);
-	spin_unlock(&on->q.lock);
-	ks->wait.on = NULL;
-}
-
-/* Is there a task in the line that began to wait before @ks? */
-static bool kbus_wait_is_behind(struct kbus_ksock *ks, struct kbus_queue *q)
-{
-	struct kbus_wait *wait;
-
-	list_for_each_entry(wait, &q->waiting, node) {
-		if (ks->wait.since && wait->since >= ks->wait.since)
-			return false;
-		if (wait->sleepers)
-			return true;
 	}
-	return false;
+	spin_lock(&on->q.lock);
+	ks->wait.sleepers -= slept;
+	list_del_init(&ks->wait.node);
+	kbus_queue_unlock(&on->q, wakes);
+	ks->wait.on = NULL;
 }
 
 /* The message that @ks has written waits, from now on unless it does already. */
@@ -106,224 +151,363 @@ static void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
 		return;
 	WRITE_ONCE(ks->wait.since, ++dev->last_wait);
 	ks->wait.is_request = is_request;
-	list_add_tail(&ks->wait.by_device, &dev->waits);
 	dev->nr_waits++;
 }
 
-static bool kbus_wait_has_room(struct kbus_ksock *ks, struct kbus_ksock *on,
-			       u32 copies, u32 len)
+/* Does somebody sleep in the line that began to wait before @wait? */
+static bool kbus_wait_is_behind(const struct kbus_wait *wait, struct kbus_queue *q)
 {
-	struct kbus_user *user = on->user;
+	struct kbus_wait *first = list_first_entry_or_null(&q->line, struct kbus_wait, node);
 
-	if (kbus_wait_is_behind(ks, &on->q))
-		return false;
-	if (kbus_queue_room(&on->q, copies, len, false) == copies)
-		return true;
-	if (kbus_user_bytes_left(user) / kbus_msg_cost(len) >= copies)
-		return false;
-	/* Another KSock of the user may make the room, so that must be told. */
-	WRITE_ONCE(user->starved, true);
-	/* Pairs with kbus_user_uncharge(). */
-	smp_mb();
-	return kbus_queue_room(&on->q, copies, len, false) == copies;
+	return first && (!wait->since || first->since < wait->since);
 }
 
-/**
- * kbus_wait_try() - is there room for the message of a sender who would wait
- * @ks: the sender
- * @on: the recipient
- * @msg: the message
- * @copies: how many copies of the message he is to get
- * @sleep: the sender is about to sleep in SEND
- *
- * If there is none, or another has been waiting for it longer, the sender is
- * put in the line for it in the same step, so that he cannot miss its coming.
- *
- * Return: whether there is room.
- */
-bool kbus_wait_try(struct kbus_ksock *ks, struct kbus_ksock *on,
-		   const struct kbus_msg *msg, u32 copies, bool sleep)
+/* Put @wait where it belongs in the queue: in the line, if a task sleeps for it. */
+static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
 {
-	struct kbus_wait *wait = &ks->wait, *other;
-	struct list_head *before;
-	bool has_room;
+	struct list_head *before = &q->kept;
+	struct kbus_wait *other;
 
-	lockdep_assert_held(&ks->dev->lock);
-	spin_lock(&on->q.lock);
-	has_room = kbus_wait_has_room(ks, on, copies, msg->len);
-	spin_unlock(&on->q.lock);
-	if (has_room)
-		return true;
-
-	kbus_wait_begin(ks, kbus_msg_is_request(kbus_msg_header(msg)));
-	if (wait->on != on)
-		kbus_wait_leave(ks);
-
-	spin_lock(&on->q.lock);
-	/* Two queues' locks are never held at once; so look again. */
-	has_room = kbus_wait_has_room(ks, on, copies, msg->len);
-	if (!has_room) {
-		wait->on = on;
-		list_del_init(&wait->node);
-		before = &on->q.waiting;
-		list_for_each_entry_reverse(other, &on->q.waiting, node) {
+	lockdep_assert_held(&q->lock);
+	list_del_init(&wait->node);
+	if (wait->sleepers) {
+		before = &q->line;
+		list_for_each_entry_reverse(other, &q->line, node) {
 			if (other->since < wait->since)
 				break;
 			before = &other->node;
 		}
-		list_add_tail(&wait->node, before);
-		WRITE_ONCE(wait->ready, false);
-		if (sleep)
-			wait->sleepers++;
 	}
-	spin_unlock(&on->q.lock);
+	list_add_tail(&wait->node, before);
+}
+
+/* What a message must have of the KSock that a plan is for, and of no other */
+static struct kbus_need kbus_plan_need(const struct kbus_send *s, struct kbus_plan *plan)
+{
+	return (struct kbus_need) {
+		.copies = plan->must,
+		.len = s->home.msg->len,
+		.own_slots = s->request && kbus_plan_ksock(plan) == s->sender,
+		.is_only_one = plan->must == 1,
+		.bytes = (u64)plan->must * kbus_plan_copy_cost(plan) - plan->paid,
+		.paid = plan->paid,
+		.at = s->dev->bindings_changed,
+	};
+}
+
+/* Other KSocks of the same user must have bytes for the message too. */
+static void kbus_need_add_others(struct kbus_need *need, const struct kbus_send *s,
+				 struct kbus_plan *plan)
+{
+	const struct kbus_user *user = kbus_plan_ksock(plan)->user;
+	struct kbus_plan *other;
+
+	list_for_each_entry(other, &s->plan, node) {
+		if (other == plan || !other->must || kbus_plan_ksock(other)->user != user)
+			continue;
+		need->bytes += (u64)other->must * kbus_plan_copy_cost(other) - other->paid;
+		need->paid += other->paid;
+		need->is_only_one = false;
+	}
+}
+
+static bool kbus_need_is_hopeless(const struct kbus_need *need, struct kbus_queue *q)
+{
+	bool can_ever;
+
+	spin_lock(&q->lock);
+	can_ever = kbus_queue_can_ever_take(q, need);
+	spin_unlock(&q->lock);
+	return !can_ever;
+}
+
+/* Is there a KSock that will never have room for what it must have of a message? */
+bool kbus_wait_is_hopeless(struct kbus_send *s)
+{
+	struct kbus_plan *plan;
+
+	list_for_each_entry(plan, &s->plan, node) {
+		struct kbus_need need;
+
+		if (!plan->must)
+			continue;
+		need = kbus_plan_need(s, plan);
+		if (kbus_need_is_hopeless(&need, &kbus_plan_ksock(plan)->q))
+			return true;
+	}
+	return false;
+}
+
+/* May what waits, or would, have what it needs of a queue now? */
+static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_queue *q,
+			       const struct kbus_need *need)
+{
+	bool has_room;
+
+	spin_lock(&q->lock);
+	has_room = !kbus_wait_is_behind(wait, q) && kbus_line_fits(q, need);
+	spin_unlock(&q->lock);
 	return has_room;
 }
 
-/* A task that slept in SEND is awake again, to try once more or to give up. */
-void kbus_wait_woke(struct kbus_ksock *ks)
+/*
+ * Wait for @on until it has room for what is needed @later, unless it has for what is
+ * needed @now. Return whether it waits.
+ */
+static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
+				 const struct kbus_need *now, const struct kbus_need *later)
 {
-	struct kbus_ksock *on = ks->wait.on;
+	struct kbus_wait *wait = &s->sender->wait;
+	struct kbus_queue *q = &on->q;
+	bool waits;
 
-	lockdep_assert_held(&ks->dev->lock);
-	if (!on) {
-		ks->wait.sleepers--;
-		return;
+	spin_lock(&q->lock);
+	waits = kbus_wait_is_behind(wait, q) || !kbus_line_fits(q, now);
+	if (waits) {
+		bool is_in_line = wait->on && wait->sleepers;
+
+		wait->need = *later;
+		wait->on = on;
+		WRITE_ONCE(wait->ready, false);
+		if (s->sleep && !s->slept) {
+			wait->sleepers++;
+			s->slept = true;
+		}
+		if (!is_in_line)
+			kbus_wait_join(wait, q);
+		trace_wait(s->dev->index, s->sender->id, on->id, KBUS_TRACE_WAIT_BEGIN,
+			   kbus_msg_header(s->home.msg));
 	}
-	spin_lock(&on->q.lock);
-	ks->wait.sleepers--;
-	spin_unlock(&on->q.lock);
+	/* Not kbus_queue_unlock(): what waits here now was in nobody's way before. */
+	spin_unlock(&q->lock);
+	return waits;
 }
 
-/* The message of @ks is kept, but unless a task sleeps for it, it holds up nobody. */
-void kbus_wait_move_on(struct kbus_ksock *ks)
+/**
+ * kbus_wait_try() - is there room for a message whose sender would wait
+ * @s: the message
+ * @plan: what it has for the recipient
+ *
+ * If there is none, or another has been waiting for it longer, the sender is put
+ * in the line for it in the same step, so that it cannot miss its coming.
+ *
+ * Return: 0 if there is room, -EAGAIN if the sender waits from now on, or -EBUSY if
+ * there will never be.
+ */
+int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 {
-	struct kbus_ksock *on = ks->wait.on;
+	struct kbus_ksock *on = kbus_plan_ksock(plan);
+	struct kbus_wait *wait = &s->sender->wait;
+	struct kbus_need now = kbus_plan_need(s, plan), later = now;
 
-	lockdep_assert_held(&ks->dev->lock);
-	if (!on)
-		return;
-	spin_lock(&on->q.lock);
-	if (!ks->wait.sleepers && ks->wait.ready) {
-		list_move(&ks->wait.node, &on->q.woken);
-		kbus_wait_wake_next(&on->q);
-	}
-	spin_unlock(&on->q.lock);
+	lockdep_assert_held(&s->dev->lock);
+	kbus_wait_begin(s->sender, s->request);
+	/* Two queues' locks are never held at once. */
+	if (wait->on != on)
+		kbus_wait_leave(s->sender, false, s->wakes);
+
+	/*
+	 * What other KSocks of the same user must have is charged now, if they come before
+	 * this one, and the slot for a Request to oneself is set aside; not so later.
+	 */
+	now.own_slots = 0;
+	if (kbus_wait_has_room(wait, &on->q, &now))
+		return 0;
+	kbus_need_add_others(&later, s, plan);
+	if (kbus_need_is_hopeless(&later, &on->q))
+		return -EBUSY;
+	return kbus_wait_join_or_go(s, on, &now, &later) ? -EAGAIN : 0;
 }
 
-/* The message of @ks has been sent, refused or dropped. */
-void kbus_wait_end(struct kbus_ksock *ks)
+/**
+ * kbus_wait_end() - a message waits no more: it was sent, refused or dropped
+ * @ks: the sender; its device's lock is held
+ * @slept: the task that calls is counted in kbus_wait.sleepers
+ * @wakes: gets those who may go on now
+ */
+void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 {
 	lockdep_assert_held(&ks->dev->lock);
+	if (!ks->wait.since && !slept)
+		return;
+	if (ks->wait.since)
+		trace_wait(ks->dev->index, ks->id, ks->wait.on ? ks->wait.on->id : 0,
+			   KBUS_TRACE_WAIT_END, NULL);
+	kbus_wait_leave(ks, slept, wakes);
 	if (!ks->wait.since)
 		return;
-	kbus_wait_leave(ks);
 	WRITE_ONCE(ks->wait.since, 0);
-	list_del_init(&ks->wait.by_device);
+	WRITE_ONCE(ks->wait.ready, true);
 	ks->dev->nr_waits--;
-	kbus_wait_wake(&ks->wait);
+	kbus_wakes_add(wakes, ks, EPOLLOUT | EPOLLWRNORM);
 }
 
-/* Has @ks a message that waits, of a name that a binding to @bound brings? */
-static bool kbus_wait_is_for(struct kbus_ksock *ks, const char *bound, size_t len)
-{
-	lockdep_assert_held(&ks->dev->lock);
-	return kbus_name_matches(bound, len, kbus_msg_name(ks->out),
-				 kbus_msg_header(ks->out)->name_len);
-}
-
-/*
- * Wake those on the device who wait for @on, who may be anybody, with messages of
- * the names that @bound has, which may be all, and Requests if only these matter.
+/**
+ * kbus_wait_keep() - a task leaves SEND, and the message is kept
+ * @ks: the sender; its device's lock is held
+ * @slept: the task is counted in kbus_wait.sleepers
+ * @wakes: gets those who may go on now
+ *
+ * If no other task sleeps for the message, it holds up nobody from here on.
  */
-static void kbus_wait_wake_some(struct kbus_dev *dev, const struct kbus_ksock *on,
-				const char *bound, size_t len, bool only_requests)
+void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 {
-	struct kbus_wait *wait;
-	unsigned int count;
-	u64 last = 0;
+	struct kbus_wait *wait = &ks->wait;
+	struct kbus_queue *q;
 
+	lockdep_assert_held(&ks->dev->lock);
+	if (!slept)
+		return;
+	if (!wait->on) {
+		wait->sleepers--;
+		return;
+	}
+	q = &wait->on->q;
+	spin_lock(&q->lock);
+	wait->sleepers--;
+	if (!wait->sleepers)
+		list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
+	kbus_queue_unlock(q, wakes);
+}
+
+/* Let @ks try again, whatever it waits for. */
+static void kbus_wait_retry(struct kbus_ksock *ks, struct kbus_wakes *wakes)
+{
+	struct kbus_ksock *on = ks->wait.on;
+
+	lockdep_assert_held(&ks->dev->lock);
+	if (!on || READ_ONCE(ks->wait.ready))
+		return;
+	spin_lock(&on->q.lock);
+	if (!ks->wait.ready)
+		kbus_wait_make_ready(&ks->wait, &on->q, wakes);
+	spin_unlock(&on->q.lock);
+}
+
+/* Messages may need less of @ks: those who lack bytes of its user's are to look again. */
+void kbus_wait_need_less(struct kbus_ksock *ks)
+{
+	/* Orders it after the change of kbus_dev.bindings_changed. */
+	smp_mb();
+	kbus_user_look_again(ks->user);
+}
+
+/* Which of those who wait on a device are to try again */
+struct kbus_wait_filter {
+	const struct kbus_ksock *on;	/* those who wait for this one; NULL for all */
+	const char *bound;		/* with a message of a name that this brings, or NULL */
+	size_t len;
+	bool only_requests;
+};
+
+static bool kbus_wait_filter_has(const struct kbus_wait_filter *filter, struct kbus_ksock *ks)
+{
+	if (!ks->wait.since || (filter->only_requests && !ks->wait.is_request) ||
+	    (filter->on && ks->wait.on != filter->on))
+		return false;
+	return !filter->bound ||
+		kbus_name_matches(filter->bound, filter->len, kbus_msg_name(ks->out),
+				  kbus_msg_header(ks->out)->name_len);
+}
+
+/* Let those who wait on a device try again; a few KSocks are looked at in each step. */
+static void kbus_wait_wake(struct kbus_dev *dev, const struct kbus_wait_filter *filter)
+{
+	struct kbus_wakes wakes __uninitialized;
+	struct kbus_ksock *ks;
+	unsigned long id = 0;
+	u32 count;
+
+	kbus_wakes_init(&wakes);
 	do {
 		count = 0;
-		mutex_lock(&dev->lock);
-		list_for_each_entry(wait, &dev->waits, by_device) {
-			if (wait->since <= last || (only_requests && !wait->is_request) ||
-			    (on && wait->on != on) ||
-			    (bound && !kbus_wait_is_for(kbus_wait_ksock(wait), bound, len)))
-				continue;
-			if (count++ == KBUS_WAIT_BATCH)
-				break;
-			last = wait->since;
-			kbus_wait_wake(wait);
+		spin_lock(&dev->lock);
+		ks = NULL;
+		if (dev->nr_waits)
+			ks = xa_find(&dev->ksocks, &id, ULONG_MAX, XA_PRESENT);
+		while (ks && count++ < KBUS_STEP && wakes.count < wakes.room) {
+			if (!xa_is_value(ks) && kbus_wait_filter_has(filter, ks))
+				kbus_wait_retry(ks, &wakes);
+			ks = xa_find_after(&dev->ksocks, &id, ULONG_MAX, XA_PRESENT);
 		}
-		mutex_unlock(&dev->lock);
+		spin_unlock(&dev->lock);
+		kbus_wakes_flush(&wakes);
 		cond_resched();
-	} while (count > KBUS_WAIT_BATCH);
+	} while (ks);
+	kbus_wakes_end(&wakes);
 }
 
 /*
- * A binding of @on has gone, so its room may not matter to those who wait for it.
- * Whoever joins the line from here on knows.
+ * A binding of @on has gone, so its room may not matter to those who wait for it, nor
+ * its user's bytes to those who need them for other KSocks too. Whoever joins the line
+ * from here on knows.
  */
 void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len)
 {
-	kbus_wait_wake_some(on->dev, on, bound, len, false);
+	kbus_wait_need_less(on);
+	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) {
+		.on = on, .bound = bound, .len = len,
+	});
 }
 
 /*
- * Repliers have changed, that to @bound or several, so a Request may have another, or
- * none, to wait for.
+ * Repliers to @bound have changed, so a Request may have another, or none, to wait for.
  */
 void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len)
 {
-	kbus_wait_wake_some(dev, NULL, bound, len, true);
+	kbus_wait_wake(dev, &(struct kbus_wait_filter) {
+		.bound = bound, .len = len, .only_requests = true,
+	});
 }
 
-/* Something has changed for all who wait on the device, or may have. */
+/* What @on takes, or how many copies of a message, has changed for all who wait for it. */
+void kbus_wait_wake_all(struct kbus_ksock *on)
+{
+	spin_lock(&on->dev->lock);
+	WRITE_ONCE(on->dev->bindings_changed, on->dev->bindings_changed + 1);
+	spin_unlock(&on->dev->lock);
+	kbus_wait_need_less(on);
+	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) { .on = on });
+}
+
+/* A limit of all queues has changed. */
 void kbus_wait_wake_device(struct kbus_dev *dev)
 {
-	kbus_wait_wake_some(dev, NULL, NULL, 0, false);
+	kbus_wait_wake(dev, &(struct kbus_wait_filter) { });
 }
 
 /* @on closes; whoever waits for it need not, and nobody begins to. */
 void kbus_wait_on_gone(struct kbus_ksock *on)
 {
+	struct kbus_queue *q = &on->q;
+	struct kbus_wakes wakes __uninitialized;
 	struct kbus_wait *wait;
-	unsigned int count;
+	bool more;
 
+	kbus_wakes_init(&wakes);
 	do {
-		mutex_lock(&on->dev->lock);
-		spin_lock(&on->q.lock);
-		list_splice_init(&on->q.woken, &on->q.waiting);
-		for (count = 0; count < KBUS_WAIT_BATCH; count++) {
-			wait = list_first_entry_or_null(&on->q.waiting, struct kbus_wait,
-							node);
-			if (!wait)
-				break;
+		spin_lock(&on->dev->lock);
+		spin_lock(&q->lock);
+		list_splice_init(&q->ready, &q->kept);
+		list_splice_init(&q->kept, &q->line);
+		while ((wait = list_first_entry_or_null(&q->line, struct kbus_wait, node)) &&
+		       wakes.count < wakes.room) {
 			list_del_init(&wait->node);
 			wait->on = NULL;
-			kbus_wait_wake(wait);
+			trace_wait(on->dev->index, kbus_wait_ksock(wait)->id, on->id,
+				   KBUS_TRACE_WAIT_WAKE, NULL);
+			WRITE_ONCE(wait->ready, true);
+			kbus_wakes_add(&wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
 		}
-		spin_unlock(&on->q.lock);
-		mutex_unlock(&on->dev->lock);
+		more = wait;
+		spin_unlock(&q->lock);
+		spin_unlock(&on->dev->lock);
+		kbus_wakes_flush(&wakes);
 		cond_resched();
-	} while (count == KBUS_WAIT_BATCH);
-}
+	} while (more);
+	kbus_wakes_end(&wakes);
 
-static void kbus_wait_work_fn(struct work_struct *work)
-{
-	kbus_devs_wake_waits();
-}
-
-static DECLARE_WORK(kbus_wait_work, kbus_wait_work_fn);
-
-/* Have all wake who wait on any device; for those who cannot sleep. */
-void kbus_wait_kick(void)
-{
-	schedule_work(&kbus_wait_work);
-}
-
-void kbus_wait_exit(void)
-{
-	cancel_work_sync(&kbus_wait_work);
+	spin_lock(&on->user->lock);
+	list_del_init(&q->starving);
+	spin_unlock(&on->user->lock);
 }

@@ -15,8 +15,24 @@
 struct kbus_bindings_test {
 	struct kbus_dev dev;
 	struct kbus_ksock ks[KBUS_TEST_KSOCKS];
+	struct kbus_group group;
 	unsigned long max_user_bytes;
 };
+
+/* Nobody else is there; but what is called wants the locks, and allocations do not. */
+static void kbus_test_lock(struct kbus_dev *dev)
+	__acquires(&dev->lock)
+{
+	mutex_lock(&dev->bind_lock);
+	spin_lock(&dev->lock);
+}
+
+static void kbus_test_unlock(struct kbus_dev *dev)
+	__releases(&dev->lock)
+{
+	spin_unlock(&dev->lock);
+	mutex_unlock(&dev->bind_lock);
+}
 
 static const char * const kbus_test_patterns[] = {
 	"$.*", "$.%", "$.a", "$.a.*", "$.a.%", "$.a.b", "$.a.b.*", "$.a.b.%", "$.a.b.c",
@@ -81,11 +97,12 @@ static int kbus_bindings_test_init(struct kunit *test)
 	t->max_user_bytes = kbus_max_user_bytes;
 	kbus_max_user_bytes = ULONG_MAX;
 	mutex_init(&t->dev.bind_lock);
-	mutex_init(&t->dev.lock);
+	spin_lock_init(&t->dev.lock);
 	KUNIT_ASSERT_EQ(test, kbus_bindings_init(&t->dev), 0);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
 		t->ks[i].dev = &t->dev;
 		t->ks[i].id = i + 1;
+		t->ks[i].group = &t->group;
 		t->ks[i].user = kbus_user_get(GLOBAL_ROOT_UID);
 		KUNIT_ASSERT_NOT_NULL(test, t->ks[i].user);
 		INIT_LIST_HEAD(&t->ks[i].bindings);
@@ -96,7 +113,9 @@ static int kbus_bindings_test_init(struct kunit *test)
 
 static void kbus_test_unbind(struct kbus_binding *b)
 {
+	kbus_test_lock(b->ks->dev);
 	kbus_binding_unlink(b);
+	kbus_test_unlock(b->ks->dev);
 	kbus_binding_free(b);
 }
 
@@ -106,12 +125,8 @@ static void kbus_bindings_test_exit(struct kunit *test)
 	struct kbus_binding *b, *next;
 	int i;
 
-	mutex_lock(&t->dev.bind_lock);
-	mutex_lock(&t->dev.lock);
 	list_for_each_entry_safe(b, next, &t->dev.bindings, by_device)
 		kbus_test_unbind(b);
-	mutex_unlock(&t->dev.lock);
-	mutex_unlock(&t->dev.bind_lock);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++)
 		kbus_user_put(t->ks[i].user);
 	kbus_bindings_destroy(&t->dev);
@@ -123,25 +138,35 @@ static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock
 					   const char *pattern, bool is_replier)
 {
 	size_t len = strlen(pattern);
-	struct kbus_name *name = kbus_name_find(ks->dev, pattern, len);
 	struct kbus_binding *b;
+	struct kbus_name *name;
+	int err;
 
-	if (is_replier && name && name->replier)
-		return NULL;
 	b = kbus_binding_new(ks, pattern, len, is_replier);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
-	KUNIT_ASSERT_EQ(test, kbus_binding_count(b, name), 0);
-	KUNIT_ASSERT_EQ(test, kbus_binding_link(b), 0);
-	return b;
+	kbus_test_lock(ks->dev);
+	name = kbus_name_find(ks->dev, pattern, len);
+	err = is_replier && name && name->replier ? -EADDRINUSE : 0;
+	if (!err)
+		err = kbus_binding_count(b, name) ?: kbus_binding_link(b);
+	kbus_test_unlock(ks->dev);
+	if (!err)
+		return b;
+	kbus_binding_free(b);
+	KUNIT_ASSERT_EQ(test, err, -EADDRINUSE);
+	return NULL;
 }
 
 /* Compare what the table finds for a name with what going through all finds. */
 static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const char *name)
 {
-	struct kbus_name *match = kbus_name_match(dev, name, strlen(name)), *last = NULL;
-	struct kbus_binding *b, *slow_replier = NULL, *replier = kbus_match_replier(match);
+	struct kbus_binding *b, *slow_replier = NULL, *replier;
 	int listeners = 0, slow_listeners = 0;
+	struct kbus_name *match, *last = NULL;
 
+	kbus_test_lock(dev);
+	match = kbus_name_match(dev, name, strlen(name));
+	replier = kbus_match_replier(match);
 	for (; match; last = match, match = match->next_match) {
 		KUNIT_EXPECT_TRUE(test, kbus_test_matches(match->name, name));
 		if (last)
@@ -159,6 +184,7 @@ static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const ch
 								     slow_replier->name->name))
 			slow_replier = b;
 	}
+	kbus_test_unlock(dev);
 	KUNIT_EXPECT_EQ(test, listeners, slow_listeners);
 	KUNIT_EXPECT_PTR_EQ(test, replier, slow_replier);
 }
@@ -194,8 +220,6 @@ static void kbus_bindings_test_random(struct kunit *test)
 	int round, i;
 
 	prandom_seed_state(&random, 2026);
-	mutex_lock(&t->dev.bind_lock);
-	mutex_lock(&t->dev.lock);
 	for (round = 0; round < KBUS_TEST_ROUNDS; round++) {
 		u32 r = prandom_u32_state(&random);
 		struct kbus_ksock *ks = &t->ks[r % KBUS_TEST_KSOCKS];
@@ -204,7 +228,9 @@ static void kbus_bindings_test_random(struct kunit *test)
 		struct kbus_binding *b;
 
 		pattern = kbus_test_patterns[(r >> 16) % ARRAY_SIZE(kbus_test_patterns)];
+		kbus_test_lock(&t->dev);
 		b = kbus_binding_find(ks, pattern, strlen(pattern), is_replier);
+		kbus_test_unlock(&t->dev);
 		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, is_replier));
 		if (t->dev.nr_bindings < KBUS_TEST_BINDINGS && r & BIT(12))
 			kbus_test_bind(test, ks, pattern, is_replier);
@@ -214,8 +240,6 @@ static void kbus_bindings_test_random(struct kunit *test)
 		for (i = 0; i < ARRAY_SIZE(kbus_test_names); i++)
 			kbus_test_compare(test, &t->dev, kbus_test_names[i]);
 	}
-	mutex_unlock(&t->dev.lock);
-	mutex_unlock(&t->dev.bind_lock);
 	KUNIT_EXPECT_GT(test, t->dev.nr_bindings, 0);
 }
 
@@ -225,23 +249,22 @@ static void kbus_bindings_test_observers(struct kunit *test)
 	struct kbus_bindings_test *t = test->priv;
 	struct kbus_ksock *ks = &t->ks[0];
 	struct kbus_binding *b;
-	int i;
+	int i, err;
 
-	mutex_lock(&t->dev.bind_lock);
-	mutex_lock(&t->dev.lock);
 	/* What a KSock is, the binding says that it makes when it has none. */
 	for (i = 0; i < 4; i++) {
 		b = kbus_binding_new(ks, pattern, strlen(pattern), false);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
 		b->is_observer = i % 2;
-		KUNIT_ASSERT_EQ(test, kbus_binding_link(b), 0);
+		kbus_test_lock(&t->dev);
+		err = kbus_binding_link(b);
+		kbus_test_unlock(&t->dev);
+		KUNIT_ASSERT_EQ(test, err, 0);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, 1);
 		KUNIT_EXPECT_EQ(test, ks->observes, b->is_observer);
 		kbus_test_unbind(b);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, 0);
 	}
-	mutex_unlock(&t->dev.lock);
-	mutex_unlock(&t->dev.bind_lock);
 }
 
 static void kbus_bindings_test_longest_name(struct kunit *test)
@@ -253,19 +276,17 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 
 	/* As many words as a name can have, and a binding for each beginning */
 	KUNIT_ASSERT_NOT_NULL(test, name);
-	mutex_lock(&t->dev.bind_lock);
-	mutex_lock(&t->dev.lock);
 	name[0] = '$';
 	for (i = 1; i < KBUS_MAX_NAME_LEN - 1; i += 2) {
 		memcpy(name + i, ".*", 3);
 		kbus_test_bind(test, &t->ks[0], name, false);
 		name[i + 1] = 'x';
 	}
+	kbus_test_lock(&t->dev);
 	for (match = kbus_name_match(&t->dev, name, strlen(name)); match;
 	     match = match->next_match)
 		matches++;
-	mutex_unlock(&t->dev.lock);
-	mutex_unlock(&t->dev.bind_lock);
+	kbus_test_unlock(&t->dev);
 	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
 }
 

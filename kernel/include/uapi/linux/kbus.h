@@ -103,7 +103,7 @@ struct kbus_message_header {
 
 /*
  * The names of the messages that KBUS itself sends. They carry
- * KBUS_BIT_SYNTHETIC. The first three stand in for the answer to a Request, and
+ * KBUS_BIT_SYNTHETIC. The first four stand in for the answer to a Request, and
  * have its id as in_reply_to and no data.
  */
 
@@ -113,6 +113,11 @@ struct kbus_message_header {
 #define KBUS_NAME_REPLIER_IGNORED	"$.KBUS.Replier.Ignored"
 /* The replier unbound before it read the Request. */
 #define KBUS_NAME_REPLIER_UNBOUND	"$.KBUS.Replier.Unbound"
+/*
+ * The replier answered, but there was no room for the answer: the requester's
+ * queue was full by bytes, or its user or cgroup had no memory left.
+ */
+#define KBUS_NAME_REPLIER_NOROOM	"$.KBUS.Replier.NoRoom"
 /* A replier has been bound or unbound; data: struct kbus_bind_event, name. */
 #define KBUS_NAME_REPLIER_BIND_EVENT	"$.KBUS.ReplierBindEvent"
 /* More repliers were unbound by a close than could be told of. No data. */
@@ -223,6 +228,8 @@ struct kbus_peer_info {
  * @times: user address of an array of __u64, one for each message that may come, or
  *	0: when those received were queued, in ns of CLOCK_MONOTONIC, or 0 where that
  *	is not known, as it may be from before this KSock first asked
+ * @flags: must be 0
+ * @reserved: must be 0
  *
  * A call that is repeated with what came back goes on where it ended. Ids begin
  * at @ids anew. If @kept was 1, and @sent is 0, @error is about the message that
@@ -245,6 +252,8 @@ struct kbus_transfer {
 	__u32 next_len;
 	__u32 receive_max;
 	__u64 times;
+	__u32 flags;
+	__u32 reserved[5];
 };
 
 /*
@@ -338,9 +347,15 @@ struct kbus_transfer {
  * that is gone. ECONNREFUSED: a reply that nobody expects from this KSock.
  * EPIPE: a Request to a particular KSock that is not the replier for the name.
  * EBUSY: the replier's queue is full or, with KBUS_BIT_ALL_OR_FAIL, a
- * listener's. EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a
- * queue is full; poll for POLLOUT, then SEND again. EINTR: a signal came while
- * SEND waited; SEND again. ENOBUFS: the user's memory is used up.
+ * listener's. With KBUS_BIT_ALL_OR_WAIT: a queue could not take all of its
+ * copies even if it were empty, whether that is so at the call or comes to be so
+ * while SEND waits.
+ * EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a queue is
+ * full; poll for POLLOUT, then SEND again. EINTR: a signal came while SEND
+ * waited; SEND again.
+ * ENOBUFS: a Request, and the sender's user has no memory left; or a reply, and
+ * the requester's queue has no room in bytes, or the requester's user or cgroup
+ * no memory: the requester gets KBUS_NAME_REPLIER_NOROOM, and the Request is over.
  * EFAULT: the id could not be stored. Nothing has been sent, unless the address
  * was good when the call began: then LASTSENT tells the id.
  */
@@ -395,7 +410,8 @@ struct kbus_transfer {
  * queued is received without waiting. Nor does it wait if the first message
  * queued does not fit, or if the descriptor is O_NONBLOCK.
  * EBADF: something to send, and not open for writing, or room to receive, and
- * not open for reading. EINVAL: @kept is neither 0 nor 1.
+ * not open for reading. EINVAL: @kept is neither 0 nor 1, or @flags or @reserved
+ * is not 0.
  * EFAULT: nothing was received because the buffer, or @times, is not writable.
  * EINTR: a signal came before anything was sent or received.
  * In @error: the errnos of write() and SEND; EALREADY: a message that was written
@@ -406,7 +422,14 @@ struct kbus_transfer {
  */
 #define KBUS_IOC_TRANSFER	_IOWR(KBUS_IOC_MAGIC, 32, struct kbus_transfer)
 
-/* The device, and the others on it. */
+/*
+ * The device, and the others on it.
+ *
+ * What concerns all of a device is set by its administrator: a process with
+ * CAP_SYS_ADMIN, or a KSock that was opened by the user who owns the device node.
+ * With the module's parameter writers_configure, everybody who has the device
+ * open for writing is one.
+ */
 
 /*
  * PEERINFO: who opened the KSock with this id.
@@ -417,8 +440,9 @@ struct kbus_transfer {
  * VERBOSE: a switch of the whole device: with it on, the kernel log tells of
  * binds, of well-formed messages that SEND refused, and of KSocks that come and
  * go.
- * Setting it needs a descriptor open for writing.
- * EINVAL: not a value of a switch. EBADF: not open for writing.
+ * Setting it needs a descriptor open for writing, and is for the administrator.
+ * EINVAL: not a value of a switch. EBADF: not open for writing. EPERM: not the
+ * administrator.
  */
 #define KBUS_IOC_VERBOSE	_IOWR(KBUS_IOC_MAGIC, 15, __u32)
 /*
@@ -429,17 +453,18 @@ struct kbus_transfer {
 /*
  * REPORTREPLIERBINDS: a switch of the whole device: with it on, each bind and
  * unbind of a replier makes a KBUS_NAME_REPLIER_BIND_EVENT. Off by default.
- * Setting it needs a descriptor open for writing.
- * EINVAL: not a value of a switch. EBADF: not open for writing.
+ * Setting it needs a descriptor open for writing, and is for the administrator.
+ * EINVAL: not a value of a switch. EBADF: not open for writing. EPERM: not the
+ * administrator.
  */
 #define KBUS_IOC_REPORTREPLIERBINDS	_IOWR(KBUS_IOC_MAGIC, 17, __u32)
 /*
  * MAXMSGSIZE: set the length in bytes of the longest message that may be
  * written to this device. 0 asks for the limit in force, 1 for the highest to
  * which it can be set. The value asked for or set comes back. Setting it needs
- * a descriptor open for writing.
- * EINVAL: under KBUS_MIN_MAX_MSG_SIZE, or over what the administrator allows.
- * EBADF: not open for writing.
+ * a descriptor open for writing, and is for the administrator.
+ * EINVAL: under KBUS_MIN_MAX_MSG_SIZE, or over the module's max_message_size.
+ * EBADF: not open for writing. EPERM: not the administrator.
  */
 #define KBUS_IOC_MAXMSGSIZE	_IOWR(KBUS_IOC_MAGIC, 18, __u32)
 

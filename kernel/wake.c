@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waking those who sleep or poll at a KSock.
+ *
+ * Whoever has changed something collects the KSocks to wake in a struct
+ * kbus_wakes while it holds locks, and wakes them when it has dropped the last
+ * one. What that costs is bounded: the first waiters of a KSock, a few, are on
+ * its own wait queue, and further ones, of which an epoll can have hundreds of
+ * thousands, in its crowd. A worker wakes these, some at a time, so that they
+ * delay nobody but each other.
+ */
+#include <linux/hrtimer.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "kbus.h"
+
+/* So many waiters of one KSock are woken by whoever has something for it. */
+#define KBUS_FIRST_WAITERS	16
+/* So many of its crowd are woken in one step. */
+#define KBUS_CROWD_WAITERS	64
+
+/* More who wait at a KSock */
+struct kbus_crowd {
+	struct kbus_crowd *next;
+	wait_queue_head_t wq;
+};
+
+struct workqueue_struct *kbus_workqueue;
+
+int kbus_wake_init(void)
+{
+	kbus_workqueue = alloc_workqueue("kbus", WQ_UNBOUND, 0);
+	return kbus_workqueue ? 0 : -ENOMEM;
+}
+
+void kbus_wake_exit(void)
+{
+	destroy_workqueue(kbus_workqueue);
+}
+
+/* Wake the KSock from a worker; for those who hold locks, too. */
+void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
+{
+	atomic_or((__force int)events, &ks->late_events);
+	kbus_ksock_get(ks);
+	if (!queue_work(kbus_workqueue, &ks->late))
+		/* Not the last one: the caller has, or looks at, the KSock. */
+		kbus_ksock_put(ks);
+}
+
+/* Wake who waits at a KSock. No lock is held that others need. */
+static void kbus_wake(struct kbus_ksock *ks, __poll_t events)
+{
+	if (unlikely(READ_ONCE(ks->crowd)))
+		kbus_wake_later(ks, events);
+	else
+		wake_up_interruptible_poll(&ks->wq, events);
+}
+
+static void kbus_wake_crowd(struct kbus_ksock *ks, __poll_t events)
+{
+	struct kbus_crowd *crowd;
+
+	wake_up_interruptible_poll(&ks->wq, events);
+	/* Pairs with kbus_crowd_more(). */
+	for (crowd = smp_load_acquire(&ks->crowd); crowd; crowd = READ_ONCE(crowd->next)) {
+		wake_up_interruptible_poll(&crowd->wq, events);
+		cond_resched();
+	}
+}
+
+void kbus_wake_work(struct work_struct *work)
+{
+	struct kbus_ksock *ks = container_of(work, struct kbus_ksock, late);
+	__poll_t events = (__force __poll_t)atomic_xchg(&ks->late_events, 0);
+	ktime_t began = ktime_get();
+	s64 took;
+
+	kbus_ksock_settle(ks);
+	if (events)
+		kbus_wake_crowd(ks, events);
+
+	/* What takes long takes a fifth of a processor at most. */
+	took = ktime_us_delta(ktime_get(), began);
+	if (took > USEC_PER_MSEC)
+		schedule_timeout_uninterruptible(usecs_to_jiffies(min_t(s64, 4 * took,
+									USEC_PER_SEC)));
+	kbus_ksock_put(ks);
+}
+
+/* Make room for @count more, or for as many as there is memory for. No lock is held. */
+void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count)
+{
+	struct kbus_wake *list;
+
+	kbus_wakes_flush(wakes);
+	if (count <= wakes->room)
+		return;
+	list = kvmalloc_array(count, sizeof(*list), KBUS_GFP);
+	if (!list) {
+		wakes->is_exhausted = true;
+		return;
+	}
+	if (wakes->list != wakes->few)
+		kvfree(wakes->list);
+	wakes->list = list;
+	wakes->room = count;
+}
+
+/*
+ * Remember that @ks is to be woken, if anybody waits there. It stays for as long
+ * as a lock is held, which is long enough to take a reference.
+ */
+void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events)
+{
+	u32 i;
+
+	/* Its barrier pairs with those of kbus_sleep_until() and kbus_poll_wait(). */
+	if (!wq_has_sleeper(&ks->wq) && !READ_ONCE(ks->crowd))
+		return;
+	for (i = 0; i < min_t(u32, wakes->count, KBUS_WAKES); i++) {
+		if (wakes->list[i].ks == ks) {
+			wakes->list[i].events |= events;
+			return;
+		}
+	}
+	if (wakes->count == wakes->room) {
+		kbus_wake_later(ks, events);
+		return;
+	}
+	kbus_ksock_get(ks);
+	wakes->list[wakes->count++] = (struct kbus_wake) { .ks = ks, .events = events };
+}
+
+/* Wake all of them; no lock is held. */
+void kbus_wakes_flush(struct kbus_wakes *wakes)
+{
+	u32 i;
+
+	for (i = 0; i < wakes->count; i++) {
+		kbus_wake(wakes->list[i].ks, wakes->list[i].events);
+		kbus_ksock_put(wakes->list[i].ks);
+		if (i)
+			cond_resched();
+	}
+	wakes->count = 0;
+}
+
+void kbus_wakes_end(struct kbus_wakes *wakes)
+{
+	kbus_wakes_flush(wakes);
+	if (wakes->list != wakes->few)
+		kvfree(wakes->list);
+}
+
+/* How many there are, or a number that is not less than @enough */
+static unsigned int kbus_waiters(wait_queue_head_t *wq, unsigned int enough)
+{
+	wait_queue_entry_t *entry;
+	unsigned int count = 0;
+
+	spin_lock_irq(&wq->lock);
+	list_for_each_entry(entry, &wq->head, entry) {
+		if (++count >= enough)
+			break;
+	}
+	spin_unlock_irq(&wq->lock);
+	return count;
+}
+
+static bool kbus_crowd_has_place(struct kbus_crowd *crowd)
+{
+	return kbus_waiters(&crowd->wq, KBUS_CROWD_WAITERS) < KBUS_CROWD_WAITERS;
+}
+
+/* One more part of the crowd; without memory for it, the last one gets larger. */
+static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
+{
+	struct kbus_crowd *crowd = kzalloc(sizeof(*crowd), KBUS_GFP);
+
+	if (!crowd)
+		return ks->crowd_last;
+	init_waitqueue_head(&crowd->wq);
+	crowd->next = ks->crowd;
+	/* The worker that sees it sees all of it. */
+	smp_store_release(&ks->crowd, crowd);
+	return crowd;
+}
+
+/* Where one more who waits at a KSock has a place */
+static wait_queue_head_t *kbus_wait_queue(struct kbus_ksock *ks)
+{
+	struct kbus_crowd *crowd;
+
+	lockdep_assert_held(&ks->crowd_lock);
+	if (kbus_waiters(&ks->wq, KBUS_FIRST_WAITERS) < KBUS_FIRST_WAITERS)
+		return &ks->wq;
+	/* Those who went may have left places: look at one more part each time. */
+	crowd = ks->crowd_last;
+	if (crowd && !kbus_crowd_has_place(crowd))
+		crowd = crowd->next ?: ks->crowd;
+	if (!crowd || !kbus_crowd_has_place(crowd))
+		crowd = kbus_crowd_more(ks);
+	ks->crowd_last = crowd;
+	return crowd ? &crowd->wq : &ks->wq;
+}
+
+void kbus_crowd_free(struct kbus_ksock *ks)
+{
+	while (ks->crowd) {
+		struct kbus_crowd *crowd = ks->crowd;
+
+		ks->crowd = crowd->next;
+		kfree(crowd);
+		cond_resched();
+	}
+}
+
+void kbus_poll_wait(struct file *file, struct kbus_ksock *ks, poll_table *table)
+{
+	if (poll_does_not_wait(table))
+		return;
+	mutex_lock(&ks->crowd_lock);
+	poll_wait(file, kbus_wait_queue(ks), table);
+	mutex_unlock(&ks->crowd_lock);
+	/* Pairs with kbus_wakes_add(): what has not been told will be seen. */
+	smp_mb();
+}
+
+/**
+ * kbus_sleep_until() - sleep until something is true of a KSock
+ * @ks: the KSock; whoever makes it true wakes it
+ * @holds: tells whether it is, and gets @arg
+ * @arg: what @holds knows what to do with
+ * @until: the last moment, on CLOCK_MONOTONIC; KTIME_MAX is never
+ *
+ * Return: 0, -EAGAIN when it is too late, or -ERESTARTSYS.
+ */
+int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
+		     u64 arg, ktime_t until)
+{
+	DECLARE_WAITQUEUE(waiter, current);
+	wait_queue_head_t *wq;
+	bool late = false;
+	int err;
+
+	mutex_lock(&ks->crowd_lock);
+	wq = kbus_wait_queue(ks);
+	add_wait_queue(wq, &waiter);
+	mutex_unlock(&ks->crowd_lock);
+	for (;;) {
+		/* Pairs with kbus_wakes_add(): one of the two sees what the other did. */
+		set_current_state(TASK_INTERRUPTIBLE);
+		err = 0;
+		if (holds(ks, arg))
+			break;
+		err = -EAGAIN;
+		if (late)
+			break;
+		err = -ERESTARTSYS;
+		if (signal_pending(current))
+			break;
+		late = !schedule_hrtimeout(until == KTIME_MAX ? NULL : &until, HRTIMER_MODE_ABS);
+	}
+	__set_current_state(TASK_RUNNING);
+	remove_wait_queue(wq, &waiter);
+	return err;
+}
