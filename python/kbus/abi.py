@@ -32,6 +32,7 @@ DATA_PAD_SHIFT = 30
 NAME_REPLIER_GONEAWAY = "$.KBUS.Replier.GoneAway"
 NAME_REPLIER_IGNORED = "$.KBUS.Replier.Ignored"
 NAME_REPLIER_UNBOUND = "$.KBUS.Replier.Unbound"
+NAME_REPLIER_NOROOM = "$.KBUS.Replier.NoRoom"
 NAME_REPLIER_BIND_EVENT = "$.KBUS.ReplierBindEvent"
 NAME_UNBIND_EVENTS_LOST = "$.KBUS.UnbindEventsLost"
 NAME_MESSAGES_LOST = "$.KBUS.MessagesLost"
@@ -64,8 +65,8 @@ NAME_QUERY = struct.Struct("=2IQ")
 #: count
 LOST_MSGS = struct.Struct("=Q")
 #: send, ids, receive (addresses), deadline, lost; send_len, receive_len, sent, error, kept, received,
-#: received_len, queued, next_len, receive_max; times (address)
-TRANSFER = struct.Struct("=5Q10IQ")
+#: received_len, queued, next_len, receive_max; times (address); flags, reserved (5), all of them 0
+TRANSFER = struct.Struct("=5Q10IQ6I")
 #: ksock_id, pid, uid, gid
 PEER_INFO = struct.Struct("=4I")
 

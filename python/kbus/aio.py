@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import names
+from .answering import settle
 from .errors import SendManyError, StatusError, StopServing
 from .ids import MessageId
 from .ksock import Ksock
@@ -208,7 +209,7 @@ class AsyncKsock:
         cancelled, handlers under way are cancelled, and their Requests stay unanswered until this is
         closed (the senders get ``$.KBUS.Replier.Ignored``). At the end ``name`` is unbound.
 
-        A requester who has gone away or given up is no error.
+        A requester who has gone away, given up, or has no room for the reply is no error.
 
         Raises OSError as ``Ksock.bind`` and ``Ksock.send`` do.
         """
@@ -248,11 +249,11 @@ class AsyncKsock:
         except StopServing as stop:
             data = stop.data
             _complete(stopped)
+        reply = reply_to(request, data)
         try:
-            await self.send_msg(reply_to(request, data))
+            await self.send_msg(reply)
         except OSError as error:
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
-                raise
+            settle(self.ksock.send_msg, reply, error)
 
     # Reading.
 

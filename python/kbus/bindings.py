@@ -14,7 +14,8 @@ def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], str, 
     that, or the id itself if it is not in ``names``. ``kind`` is ``R`` or ``L``, ``name`` the
     message name. With more than one device, ``kbus.inspect.bindings`` tells which it is.
 
-    Raises FileNotFoundError if the module is not loaded. Source: semantics, rule 35.
+    Raises FileNotFoundError if the module is not loaded, PermissionError if this user may not look at
+    ``/proc/kbus``. Source: semantics, rule 35.
     """
     # It takes a quarter of the time that importing the package takes, and few programs want it.
     from . import inspect

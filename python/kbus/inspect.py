@@ -115,7 +115,8 @@ class DeviceStats:
 def bindings(device: Optional[int] = None, path: PathLike = BINDINGS) -> list[Binding]:
     """The bindings of all devices, or of one, as the file has them: the newest of a device first.
 
-    OSError if the file can't be read, ENOENT if the module is not loaded; ValueError if a line is malformed.
+    OSError if the file can't be read: ENOENT if the module is not loaded, EACCES if it is not for this user;
+    ValueError if a line is malformed.
     """
     found = []
     for where, line in _lines(path):
@@ -133,7 +134,8 @@ def bindings(device: Optional[int] = None, path: PathLike = BINDINGS) -> list[Bi
 def stats(device: Optional[int] = None, path: PathLike = STATS) -> list[DeviceStats]:
     """The numbers of all devices, or of one; an empty list if there is no such device.
 
-    OSError if the file can't be read, ENOENT if the module is not loaded; ValueError if a line is malformed.
+    OSError if the file can't be read: ENOENT if the module is not loaded, EACCES if it is not for this user;
+    ValueError if a line is malformed.
     """
     found: list[tuple[dict[str, Any], list[KsockStats]]] = []
     for where, line in _lines(path):

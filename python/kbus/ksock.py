@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Optional, Union
 
 from . import abi, ioctls
+from .answering import settle
 from .errors import StatusError, StopServing
 from .ids import MessageId
 from .inbox import Inbox
@@ -341,9 +342,10 @@ class Ksock(Settings):
         sender gets ``$.KBUS.Replier.Ignored`` when this Ksock is closed). At the end ``name`` is
         unbound.
 
-        A requester who has gone away or given up is no error. Other messages are put aside without
-        a limit, so it is best to serve with a Ksock that listens to nothing. Copies of Requests for
-        ``name`` that are not to be answered are dropped: abandoned ones look like a listener's.
+        A requester who has gone away, given up, or has no room for the reply is no error. Other
+        messages are put aside without a limit, so it is best to serve with a Ksock that listens to
+        nothing. Copies of Requests for ``name`` that are not to be answered are dropped: abandoned ones
+        look like a listener's.
 
         Raises OSError as ``bind`` and ``send`` do.
         """
@@ -372,7 +374,7 @@ class Ksock(Settings):
         try:
             self.send_msg(reply)
         except OSError as error:
-            _raise_unless_gone(error)
+            settle(self.send_msg, reply, error)
 
     def _answer_and_wait(self, reply: Message) -> None:
         """With one system call, answer and wait for the next message, which is put aside."""
@@ -382,14 +384,8 @@ class Ksock(Settings):
         finally:
             self._inbox.keep(exchange)
         if exchange.sent_id() is None:
-            _raise_unless_gone(exchange.error())
+            settle(self.send_msg, reply, exchange.error())
         self._transfer.finish(exchange)
-
-
-def _raise_unless_gone(error: OSError) -> None:
-    """Raise what a reply was refused with, unless the requester has gone or has abandoned the Request."""
-    if error.errno not in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
-        raise error
 
 
 def _kind(replier: bool, observer: bool) -> int:

@@ -50,7 +50,8 @@ class Settings:
         """
         return ioctls.switch(self.fd, abi.IOC_REPORTLOST, report, just_ask)
 
-    # The device, and the others on it.
+    # The device, and the others on it. What concerns all of a device is set by its administrator: a process
+    # with CAP_SYS_ADMIN, or a Ksock that was opened by the user who owns the device node.
 
     def peer(self, ksock_id: int) -> PeerInfo:
         """Return who opened the KSock with this id, such as ``message.from_``.
@@ -62,14 +63,16 @@ class Settings:
     def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
         """Set whether the kernel log tells what happens on this device; return what was.
 
-        ``just_ask`` changes nothing. Setting needs mode ``rw``.
+        ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
+        PermissionError (EPERM).
         """
         return ioctls.switch(self.fd, abi.IOC_VERBOSE, verbose, just_ask)
 
     def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
         """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
 
-        ``just_ask`` changes nothing. Setting needs mode ``rw``. Source: semantics, rule 32.
+        ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
+        PermissionError (EPERM). Source: semantics, rule 32.
         """
         return ioctls.switch(self.fd, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
 
@@ -80,8 +83,9 @@ class Settings:
     def set_max_message_size(self, count: int) -> int:
         """Let messages on this device be ``count`` bytes long, all included; return ``count``.
 
-        0 only asks what is in force, 1 for the highest ``count``. Setting needs mode ``rw``. Raises
-        OSError with EINVAL under 100 or over the highest. Source: semantics, rule 34.
+        0 only asks what is in force, 1 for the highest ``count``. Setting needs mode ``rw``, and is for the
+        administrator: PermissionError (EPERM). Raises OSError with EINVAL under 100 or over the highest.
+        Source: semantics, rule 34.
         """
         return ioctls.u32(self.fd, abi.IOC_MAXMSGSIZE, count)
 

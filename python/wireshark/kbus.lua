@@ -83,7 +83,7 @@ local e = {
 	malformed = mark("malformed", "This is no packet of `kbus record`", group.MALFORMED, severity.ERROR),
 	bad_crc = mark("bad_crc", "The CRC is wrong", group.CHECKSUM, severity.ERROR),
 	lost = mark("lost", "Messages were lost", group.SEQUENCE, severity.WARN),
-	status = mark("status", "KBUS answers for a replier who did not", group.RESPONSE_CODE, severity.WARN),
+	status = mark("status", "KBUS answers in place of the replier", group.RESPONSE_CODE, severity.WARN),
 	no_request = mark("no_request", "The request is not in this file", group.SEQUENCE, severity.NOTE),
 	no_answer = mark("no_answer", "The answer is not in this file", group.SEQUENCE, severity.NOTE),
 }
@@ -325,7 +325,9 @@ end
 
 -- What KBUS itself says: statuses and events. `data` is the range of it, or nil.
 local function show_event(order, tree, name, m, data)
-	if m.kind == "status" then
+	if m.name == "$.KBUS.Replier.NoRoom" and m.kind == "status" then
+		name:add_proto_expert_info(e.status, m.name .. ": the requester had no room for the answer")
+	elseif m.kind == "status" then
 		name:add_proto_expert_info(e.status, m.name .. ": KBUS answers for a replier who did not")
 	elseif m.name == "$.KBUS.MessagesLost" and data and data:len() == 4 then
 		order.add(tree, f.event_lost, data)

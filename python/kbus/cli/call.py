@@ -18,6 +18,7 @@ _STATUSES = {
     abi.NAME_REPLIER_GONEAWAY: "the replier went away before it read the request",
     abi.NAME_REPLIER_IGNORED: "the replier read the request, and went away without an answer",
     abi.NAME_REPLIER_UNBOUND: "the replier unbound before it read the request",
+    abi.NAME_REPLIER_NOROOM: "the replier answered, but there was no room here for the answer",
 }
 
 

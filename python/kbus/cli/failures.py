@@ -18,6 +18,7 @@ USAGE = 2
 TIMED_OUT = 124
 
 _HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
+_HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
 _NO_MEMORY = "this user's messages fill the memory that they may have (module parameter max_user_bytes)"
 
 
@@ -55,6 +56,8 @@ def proc_failure(error: OSError) -> Failure:
     """Reading a file of /proc/kbus has failed."""
     if error.errno == errno.ENOENT:
         return Failure(f"{error.filename} is not there: the kbus module is not loaded; {_HOW_TO_LOAD}")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Failure(f"{error.filename} may not be read: {_who_may_look()}")
     return Failure(f"can't read {error.filename}: {error.strerror}")
 
 
@@ -91,10 +94,31 @@ def _failure(what: str, error: OSError, reasons: dict[int, str]) -> Failure:
 def _why_no_device() -> str:
     try:
         numbers = inspect.devices()
+    except PermissionError:
+        return f"the module has not made it; {_HOW_TO_MAKE_MORE}"
     except OSError:
         return f"the kbus module is not loaded; {_HOW_TO_LOAD}"
     there = ", ".join(f"/dev/kbus{number}" for number in numbers)
-    return f"the module has made {there}; its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
+    return f"the module has made {there}; {_HOW_TO_MAKE_MORE}"
+
+
+def _who_may_look() -> str:
+    directory = str(inspect.STATS.parent)
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return "this /proc is not for everybody"
+    if status.st_gid == 0:
+        return (
+            f"{directory} belongs to root alone; be root, or load the module with proc_gid= the id of a group"
+            " such as kbus"
+        )
+    group = group_name(status.st_gid)
+    return f"{directory} belongs to the group {group}; {_how_to_join(group)}"
+
+
+def _how_to_join(group: str) -> str:
+    return f"`sudo adduser {user_name(os.geteuid())} {group}`, then log in again"
 
 
 def _who_may_open(node: str) -> str:
@@ -102,8 +126,8 @@ def _who_may_open(node: str) -> str:
     mode = f"mode {stat.S_IMODE(status.st_mode):04o}"
     if status.st_gid == 0:
         return f"it belongs to root alone ({mode}); be root, or give it to a group with a udev rule"
-    user, group = user_name(os.geteuid()), group_name(status.st_gid)
-    return f"it belongs to the group {group} ({mode}); `sudo adduser {user} {group}`, then log in again"
+    group = group_name(status.st_gid)
+    return f"it belongs to the group {group} ({mode}); {_how_to_join(group)}"
 
 
 def _who_replies(ksock: Ksock, name: str) -> str:

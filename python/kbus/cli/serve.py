@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 from .. import Ksock, Message, reply_to
+from ..answering import settle
 from . import options
 from .failures import Failure, send_failure
 from .ksocks import EndSignals, bind, open_ksock, until_ended
@@ -76,8 +77,17 @@ def _answer(ksock: Ksock, request: Message, data: bytes) -> None:
     except OSError as error:
         if error.errno == errno.EMSGSIZE:
             say("serve", f"request {request.id}: the answer is too long and left empty ({len(data)} bytes)")
-            ksock.send_msg(reply_to(request))
-        elif error.errno in (errno.EADDRNOTAVAIL, errno.ECONNREFUSED):
-            say("serve", f"request {request.id}: nobody waits for the answer any more")
+            _answer(ksock, request, b"")
         else:
-            raise send_failure(error, ksock, request.name) from error
+            _say_why_not(ksock, request, data, error)
+
+
+def _say_why_not(ksock: Ksock, request: Message, data: bytes, error: OSError) -> None:
+    try:
+        ended = settle(ksock.send_msg, reply_to(request, data), error)
+    except OSError as failed:
+        raise send_failure(failed, ksock, request.name) from failed
+    if ended == errno.ENOBUFS:
+        say("serve", f"request {request.id}: the requester has no room for the answer ({len(data)} bytes)")
+    elif ended:
+        say("serve", f"request {request.id}: nobody waits for the answer any more")

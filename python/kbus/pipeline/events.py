@@ -9,6 +9,7 @@ unbind         ``$.KBUS.ReplierBindEvent``                                      
 gone_away      ``$.KBUS.Replier.GoneAway``: a replier closed, a request was unread  the replier
 ignored        ``$.KBUS.Replier.Ignored``: it closed, a request was read            the replier
 unbound        ``$.KBUS.Replier.Unbound``: it unbound, a request was unread         the replier
+no_room        ``$.KBUS.Replier.NoRoom``: the requester had no room for its answer  the replier
 messages_lost  ``$.KBUS.MessagesLost``: a KSock was full, ``count`` messages        the one that lost
 events_lost    ``$.KBUS.UnbindEventsLost``                                          the one that lost
 recorder_lost  frames: the recorder's own KSock was full, until ``until_mono_ns``   0
@@ -34,6 +35,7 @@ _STATUSES = {
     abi.NAME_REPLIER_GONEAWAY: "gone_away",
     abi.NAME_REPLIER_IGNORED: "ignored",
     abi.NAME_REPLIER_UNBOUND: "unbound",
+    abi.NAME_REPLIER_NOROOM: "no_room",
 }
 _LOSSES = {abi.NAME_MESSAGES_LOST: "messages_lost", abi.NAME_UNBIND_EVENTS_LOST: "events_lost"}
 _NAMES = [abi.NAME_REPLIER_BIND_EVENT, *_STATUSES, *_LOSSES]
