@@ -21,7 +21,7 @@ from tests.capture.tshark import fields, tshark
 from tests.python.strategies import messages
 
 ORDERS = pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG], ids=["little", "big"])
-GONE = "$.KBUS.Replier.GoneAway"
+GONE, NO_ROOM = "$.KBUS.Replier.GoneAway", "$.KBUS.Replier.NoRoom"
 
 BOOLEANS = {
     "want_a_reply": Message.WANT_A_REPLY,
@@ -49,6 +49,8 @@ def asked_and_answered() -> list[Message]:
         Status(GONE, to=4, from_=3, in_reply_to=number(5), id=number(6)),
         Request("$.A", from_=4, id=number(7)),
         Reply("$.A", to=4, from_=3, in_reply_to=number(99), id=number(8)),
+        Request("$.A", from_=4, id=number(9)),
+        Status(NO_ROOM, to=4, from_=3, in_reply_to=number(9), id=number(10)),
     ]
 
 
@@ -152,6 +154,8 @@ def test_requests_and_answers_are_linked(order: str, tmp_path: Path) -> None:
         ["status", "", "5", "0.000001000", f"{GONE}: KBUS answers for a replier who did not"],
         ["request", "", "", "", "The answer is not in this file"],
         ["reply", "", "", "", "The request is not in this file"],
+        ["request", "10", "", "", ""],
+        ["status", "", "9", "0.000001000", f"{NO_ROOM}: the requester had no room for the answer"],
     ]
     assert [list(row.values()) for row in fields(file, *LINKS)] == linked
     # Two passes are needed to know what comes later, but not more.
@@ -370,7 +374,7 @@ def test_display_filters(tmp_path: Path) -> None:
         rows = fields(file, "frame.number", options=("-2", "-R", "kbus", "-Y", display_filter))
         return [row["frame.number"] for row in rows]
 
-    assert shown('kbus.name contains ".KBUS." || kbus.in_reply_to.serial == 2') == ["3", "6"]
+    assert shown('kbus.name contains ".KBUS." || kbus.in_reply_to.serial == 2') == ["3", "6", "10"]
     assert shown("kbus.response_time > 0.000002 && kbus.from == 3") == ["4"]
     assert shown("kbus.flags.want_a_reply == 1 && !kbus.answer_in") == ["7"]
-    assert shown("kbus.expert.status || kbus.expert.no_request") == ["6", "8"]
+    assert shown("kbus.expert.status || kbus.expert.no_request") == ["6", "8", "10"]

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from kbus import inspect
 from kbus.cli.failures import Failure, open_failure, proc_failure
 
 
@@ -37,11 +42,59 @@ def test_open(number: int, said: str) -> None:
             "/proc/kbus/stats is not there: the kbus module is not loaded;"
             " load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built",
         ),
-        (errno.EACCES, "can't read /proc/kbus/stats: Permission denied"),
+        (errno.ENOMEM, "can't read /proc/kbus/stats: Cannot allocate memory"),
     ],
 )
 def test_proc(number: int, said: str) -> None:
     assert str(proc_failure(failed(number, "/proc/kbus/stats"))) == said
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of /proc/kbus."""
+    monkeypatch.setattr(inspect, "STATS", tmp_path / "stats")
+    return tmp_path
+
+
+def owned_by(gid: int) -> Callable[[str], os.stat_result]:
+    """In the place of os.stat."""
+    return lambda _path: os.stat_result((0o40550, 0, 0, 2, 0, gid, 0, 0, 0, 0))
+
+
+def test_proc_is_for_root_alone(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "stat", owned_by(0))
+    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+        f"/proc/kbus/stats may not be read: {directory} belongs to root alone;"
+        " be root, or load the module with proc_gid= the id of a group such as kbus"
+    )
+
+
+def test_proc_is_for_a_group(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = next(entry for entry in grp.getgrall() if entry.gr_gid)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    monkeypatch.setattr(os, "stat", owned_by(group.gr_gid))
+    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+        f"/proc/kbus/stats may not be read: {directory} belongs to the group {group.gr_name};"
+        f" `sudo adduser {user} {group.gr_name}`, then log in again"
+    )
+
+
+def test_proc_is_hidden(directory: Path) -> None:
+    directory.rmdir()
+    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+        "/proc/kbus/stats may not be read: this /proc is not for everybody"
+    )
+
+
+def test_a_device_that_is_not_there_for_who_may_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> list[int]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/proc/kbus/stats")
+
+    monkeypatch.setattr(inspect, "devices", refuse)
+    assert str(open_failure(failed(errno.ENOENT), 7)) == (
+        "there is no device /dev/kbus7: the module has not made it;"
+        " its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
+    )
 
 
 def test_statuses() -> None:

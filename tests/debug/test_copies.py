@@ -56,7 +56,7 @@ IOCTLS = {
     "MAXMSGSIZE": number(1 << 20, 1, 0),
     "LOSTMSGS": Expected(bytes(8), 0, 1),
     # Before anything is done, and after it
-    "TRANSFER": Expected(bytes(88), 1, 2),
+    "TRANSFER": Expected(bytes(112), 1, 2),
     "REPORTLOST": number(raw.ON, 1, 1),
     "RESOLVE": Expected(bytes(4) + NAMED, 1, 1),
     "ABANDON": Expected(ID, 1, 0, errno.ENOENT),

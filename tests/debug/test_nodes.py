@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whose the device nodes are: the parameter device_mode, and the udev rule that `make install` puts in place.
+"""Whose the device nodes and /proc/kbus are: the parameter device_mode, and the udev rule of `make install`.
 
 It is here because the virtual machines for other processors have no udev.
 """
@@ -55,3 +55,15 @@ def test_the_rule_gives_the_node_to_the_group(rule: None, mode: str) -> None:
     with module.reloaded(device_mode=mode):
         udevadm("settle")
         assert node() == (oct(int(mode, 8)), 0, GROUP)
+
+
+@pytest.mark.rule(47)
+def test_the_rule_gives_proc_to_the_group(rule: None) -> None:
+    with module.reloaded():
+        udevadm("settle")
+        paths = [Path("/proc/kbus"), *Path("/proc/kbus").iterdir()]
+        assert {path.name: path.stat().st_gid for path in paths} == {
+            "kbus": GROUP,
+            "bindings": GROUP,
+            "stats": GROUP,
+        }

@@ -3,28 +3,70 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.kernel.helpers import wait_until
 
 
+class NewCgroup(Protocol):
+    """Makes one more cgroup with the memory controller; in the end nobody may be in it."""
+
+    def __call__(self, name: str) -> Path: ...
+
+
 @pytest.fixture
-def cgroup(tmp_path: Path) -> Iterator[Path]:
-    """A new cgroup with the memory controller."""
+def new_cgroup(tmp_path: Path) -> Iterator[NewCgroup]:
+    """Makes cgroups with the memory controller, side by side."""
     root = tmp_path / "cgroup"
     root.mkdir()
     subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
     (root / "cgroup.subtree_control").write_text("+memory")
-    group = root / "kbus-test"
-    group.mkdir()
-    yield group
-    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the cgroup is empty")
-    group.rmdir()
+    made: list[Path] = []
+
+    def make(name: str) -> Path:
+        group = root / name
+        group.mkdir()
+        made.append(group)
+        return group
+
+    yield make
+    for group in made:
+        wait_until(partial(_is_empty, group), "the cgroup is empty")
+        group.rmdir()
     subprocess.run(["umount", root], check=True)
+
+
+@pytest.fixture
+def cgroup(new_cgroup: NewCgroup) -> Path:
+    """A new cgroup with the memory controller."""
+    return new_cgroup("kbus-test")
+
+
+def _is_empty(group: Path) -> bool:
+    return not (group / "cgroup.procs").read_text()
+
+
+def enter(group: Path) -> None:
+    """Move this process into the cgroup; what it has opened stays where it was opened."""
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def current(group: Path) -> int:
+    """Bytes that the cgroup is charged for, and some that each processor has in advance for it."""
+    return int((group / "memory.current").read_text())
+
+
+def events(group: Path) -> dict[str, int]:
+    """How often the cgroup was at its limits, and what came of it."""
+    lines = (group / "memory.events").read_text().splitlines()
+    return {name: int(count) for name, count in (line.split() for line in lines)}
 
 
 def kernel_memory(group: Path) -> int:

@@ -12,8 +12,8 @@ import pytest
 
 from kbus import Ksock
 from tests.kernel import module, raw
-from tests.kernel.helpers import bindings, device_stats, stats_lines
-from tests.kernel.processes import Child
+from tests.kernel.helpers import PROC, bindings, device_stats, stats_lines
+from tests.kernel.processes import LOOKERS, Child
 
 
 class OpenKsock(Protocol):
@@ -36,7 +36,12 @@ class NewDevice(Protocol):
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Each test begins and ends with a bus on which nobody is, and with the device as it was."""
+    """Each test begins and ends with a bus on which nobody is, and with the device as it was.
+
+    Whoever is in LOOKERS can look at /proc/kbus.
+    """
+    for path in (PROC, *PROC.iterdir()):
+        os.chown(path, 0, LOOKERS)
     before = _state()
     yield
     assert _state() == before

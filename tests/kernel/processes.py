@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
@@ -16,9 +17,11 @@ from typing import TypeVar
 
 from kbus import Ksock
 from tests.kernel import raw
-from tests.kernel.helpers import PATIENCE, ksock_stats, wait_until
+from tests.kernel.helpers import PATIENCE, POLL, blocked_in, ksock_stats, wait_until
 
 NOBODY = 65534
+LOOKERS = 4242
+"""A group that may look at /proc/kbus while tests run, and may do nothing else."""
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
@@ -29,9 +32,12 @@ _PR_SET_DUMPABLE = 4
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def become(uid: int) -> None:
-    """Give up root for another user and the group of the same number, for good."""
-    os.setgroups([])
+def become(uid: int, looks: bool = True) -> None:
+    """Give up root for another user and the group of the same number, for good.
+
+    Unless `looks` is False it is in LOOKERS too, so that it can see what its calls have changed.
+    """
+    os.setgroups([LOOKERS] if looks else [])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
@@ -138,9 +144,9 @@ class Sending:
 
     def _settled(self) -> bool:
         # A message that was interrupted waits already when its SEND begins anew.
-        return bool(self._outcome) or (self.waits() and self._sleeps())
+        return bool(self._outcome) or (self.waits() and self.sleeps())
 
-    def _sleeps(self) -> bool:
+    def sleeps(self) -> bool:
         """Whether the thread is in SEND, and not running."""
         task = Path(f"/proc/self/task/{self.thread_id}")
         try:
@@ -179,7 +185,34 @@ class Sending:
         return outcome
 
 
-def blocked_send(ksock: Ksock, packet: bytes) -> Sending:
+def blocked_send(ksock: Ksock, packet: bytes, device: int = 0) -> Sending:
     """Write a message that has to wait for room, and SEND it in a thread."""
     assert os.write(ksock.fileno(), packet) == len(packet)
-    return Sending(ksock)
+    return Sending(ksock, device)
+
+
+def times_slept(thread: int) -> int:
+    """How often a thread of this process has gone to sleep."""
+    status = Path(f"/proc/self/task/{thread}/status").read_text()
+    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+
+class Polling:
+    """A thread that sleeps in poll, after the constructor.
+
+    There is no timeout, as poll looks again when one is over, and so finds what it was not woken for.
+    """
+
+    def __init__(self, ksock: Ksock, events: int) -> None:
+        self._poll = select.poll()
+        self._poll.register(ksock.fileno(), events)
+        self._found: list[tuple[int, int]] = []
+        self._thread = threading.Thread(target=lambda: self._found.extend(self._poll.poll()), daemon=True)
+        self._thread.start()
+        wait_until(lambda: blocked_in(self._thread.native_id or 0, POLL), "the thread sleeps in poll")
+
+    def result(self) -> int:
+        """Wait until poll returns; the events that it found."""
+        self._thread.join(PATIENCE)
+        assert self._found, "poll still sleeps"
+        return self._found[0][1]

@@ -56,7 +56,7 @@ _SIZES_AND_DIRECTIONS = {
     "NEWDEVICE": (16, 2, 4),
     "REPORTREPLIERBINDS": (17, 3, 4),
     "MAXMSGSIZE": (18, 3, 4),
-    "TRANSFER": (32, 3, 88),
+    "TRANSFER": (32, 3, 112),
     "LOSTMSGS": (33, 2, 8),
     "REPORTLOST": (34, 3, 4),
     "RESOLVE": (35, 3, 16),

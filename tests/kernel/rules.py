@@ -35,7 +35,7 @@ def subjects() -> list[Subject]:
     ioctls = re.findall(r"^#define KBUS_IOC_(\w+)\s+_IO", header, re.MULTILINE)
     flags = re.findall(r"^#define KBUS_BIT_(\w+)", header, re.MULTILINE)
     return [
-        *(("rule", number) for number in range(1, 41)),
+        *(("rule", number) for number in range(1, 50)),
         *(("axiom", name) for name in AXIOMS),
         *(("abi", name) for name in (*FIELDS, *flags, "DATA_PAD", *ioctls, *ALL_TOGETHER)),
     ]

@@ -17,7 +17,10 @@ import pytest
 from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import device_stats, refused
+from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, as_nobody, become, in_child
+
+# Whoever may not look at /proc/kbus cannot see that nothing has changed.
 
 NEITHER = 3
 """The access mode that Linux has for descriptors on which there is only ioctl."""
@@ -113,9 +116,81 @@ def test_access(open_to_all: None, mode: str) -> None:
             except Exception as error:
                 raise AssertionError(what) from error
 
-    # As nobody, who has no capability that could stand in for the mode; and in one process, as it takes a
-    # debug kernel a second to make one.
-    as_nobody(try_all)
+    # As nobody, who has no capability that could stand in for the mode, but may set what belongs to the
+    # device; and in one process, as it takes a debug kernel a second to make one.
+    with parameter("writers_configure", 1):
+        as_nobody(try_all)
+
+
+CONFIGURES = {"VERBOSE": raw.ON, "REPORTREPLIERBINDS": raw.ON, "MAXMSGSIZE": SIZE - 4}
+"""What concerns the whole device, and a value that it does not have."""
+
+
+def set_and_restore(fd: raw.Descriptor, which: str) -> None:
+    """Set it, see that it is set, and set it back."""
+    ask, usual = (0, SIZE) if which == "MAXMSGSIZE" else (raw.ASK, raw.OFF)
+    raw.number(fd, which, CONFIGURES[which])
+    assert raw.number(fd, which, ask) == CONFIGURES[which]
+    raw.number(fd, which, usual)
+    assert raw.number(fd, which, ask) == usual
+
+
+@contextmanager
+def owned_by(uid: int) -> Iterator[None]:
+    """/dev/kbus0 belongs to another user."""
+    os.chown("/dev/kbus0", uid, -1)
+    try:
+        yield
+    finally:
+        os.chown("/dev/kbus0", 0, -1)
+
+
+@pytest.mark.rule(32, 34)
+@pytest.mark.abi("VERBOSE", "REPORTREPLIERBINDS", "MAXMSGSIZE")
+@pytest.mark.parametrize("which", CONFIGURES)
+def test_who_may_configure_the_device(open_to_all: None, which: str) -> None:
+    def as_writer() -> None:
+        with opened("rw") as fd:
+            set_and_restore(fd, which)
+
+    def as_another() -> None:
+        with opened("rw") as fd, refused(errno.EPERM):
+            raw.number(fd, which, CONFIGURES[which])
+
+    def as_root_of_another_opener() -> None:
+        with opened("rw") as fd:
+            become(NOBODY)
+            with refused(errno.EPERM):
+                raw.number(fd, which, CONFIGURES[which])
+
+    as_writer()
+    as_nobody(as_another)
+    with owned_by(NOBODY):
+        as_nobody(as_writer)
+        # A capability counts when the call is made, the owner is who opened the file.
+        as_writer()
+        in_child(as_root_of_another_opener)
+    as_nobody(as_another)
+    with parameter("writers_configure", 1):
+        as_nobody(as_writer)
+    as_nobody(as_another)
+
+
+@pytest.mark.rule(32, 34)
+@pytest.mark.abi("VERBOSE", "REPORTREPLIERBINDS", "MAXMSGSIZE")
+@pytest.mark.parametrize("which", CONFIGURES)
+def test_errors_come_in_this_order(open_to_all: None, which: str) -> None:
+    def try_it() -> None:
+        for mode in MODES:
+            with opened(mode) as fd:
+                with refused(errno.EINVAL):
+                    raw.number(fd, which, 2)
+                with refused(errno.EPERM if mode in WRITING else errno.EBADF):
+                    raw.number(fd, which, CONFIGURES[which])
+
+    as_nobody(try_it)
+    with parameter("writers_configure", 1), opened("r") as fd, refused(errno.EBADF):
+        raw.number(fd, which, CONFIGURES[which])
 
 
 def test_every_ioctl_is_among_them() -> None:

@@ -36,7 +36,7 @@ STORING = {
     "MAXMSGSIZE": bytes(4),
     "LOSTMSGS": bytes(8),
     "REPORTLOST": struct.pack("=I", raw.ON),
-    "TRANSFER": bytes(88),
+    "TRANSFER": bytes(112),
     "PEERINFO": bytes(16),
 }
 """The ioctls that store something, with an argument that is otherwise good."""

@@ -34,7 +34,7 @@ STRUCTS = {
     "kbus_transfer": [
         *("send", "", "ids", "", "receive", "", "deadline", "", "lost", "", "send_len", "receive_len"),
         *("sent", "error", "kept", "received", "received_len", "queued", "next_len", "receive_max"),
-        *("times", ""),
+        *("times", "", "flags", "reserved", "", "", "", ""),
     ],
     "kbus_peer_info": ["ksock_id", "pid", "uid", "gid"],
 }

@@ -1,64 +1,339 @@
 # SPDX-License-Identifier: MIT
-"""Memory is charged to the cgroup of whoever causes it: rule 37. Mounts cgroup2 for itself."""
+"""Memory is charged to the cgroups of those in whose queues it lies: rules 37 and 44.
+
+Mounts cgroup2 for itself. A KSock belongs to the cgroup of the process that opened it, so that one process
+can have KSocks in several.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from kbus import Ksock
 from tests.kernel import raw
-from tests.kernel.cgroup import cgroup, kernel_memory
+from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kernel_memory, new_cgroup
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import packets, wait_until
+from tests.kernel.helpers import device_stats, fails, ksock_stats, packets, refused, wait_until
 
-__all__ = ["cgroup"]
+__all__ = ["cgroup", "new_cgroup"]
 
-pytestmark = pytest.mark.rule(37)
+pytestmark = [pytest.mark.rule(37, 44), pytest.mark.axiom("isolation")]
 
-PACKET = raw.message(b"$.A", bytes(1_000_000))
+MIB = 1 << 20
+PACKET = raw.message(b"$.A", bytes(MIB - 4096))
+SMALL = raw.message(b"$.A")
 COUNT = 8
-SMALLER = raw.message(b"$.A", bytes(250_000))
-"""No more pages than a processor keeps for the next message."""
+LITTLE = MIB // 4
+"""Bytes that a cgroup with little memory has left: a short message fits, PACKET does not."""
+NO_ROOM = b"$.KBUS.Replier.NoRoom"
 
 
-@pytest.mark.axiom("isolation")
-def test_messages_are_charged_to_their_sender(ksock: OpenKsock, cgroup: Path, child: StartChild) -> None:
-    listener = ksock()
-    listener.bind("$.A")
+@contextmanager
+def inside(group: Path) -> Iterator[None]:
+    """This process is in the cgroup."""
+    enter(group)
+    try:
+        yield
+    finally:
+        enter(group.parent)
+
+
+def opened_in(ksock: OpenKsock, group: Path) -> Ksock:
+    """A KSock that belongs to the cgroup."""
+    with inside(group):
+        return ksock()
+
+
+def listening_in(ksock: OpenKsock, group: Path) -> Ksock:
+    """Likewise, and it listens to $.A."""
+    one = opened_in(ksock, group)
+    one.bind("$.A")
+    return one
+
+
+def grew(group: Path, idle: int) -> float:
+    """MiB by which the cgroup has grown since `idle` was its `current`."""
+    return (current(group) - idle) / MIB
+
+
+def about(amount: int) -> object:
+    """So many MiB, but for what the processors have in advance: 256 KiB each, which are not in use."""
+    return pytest.approx(amount, abs=0.8)
+
+
+def leave_little(group: Path) -> None:
+    """Give the cgroup next to no memory beyond what it has in use."""
+    (group / "memory.max").write_text(str(current(group) + LITTLE))
+
+
+def test_messages_are_charged_to_who_has_them_in_its_queue(
+    ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild
+) -> None:
+    readers, writers = new_cgroup("readers"), new_cgroup("writers")
+    listener = listening_in(ksock, readers)
+    idle = current(readers)
 
     def send() -> Ksock:
-        (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        enter(writers)
         sender = Ksock()
         for _ in range(COUNT):
             raw.send(sender, PACKET)
         return sender
 
-    child(send)
-    wait_until(lambda: kernel_memory(cgroup) >= COUNT * len(PACKET), "the memory shows")
+    sender = child(send)
+    assert grew(readers, idle) == about(COUNT)
+    wait_until(lambda: kernel_memory(writers) < MIB, "nothing is left with the sender")
     assert len(packets(listener)) == COUNT
-    wait_until(lambda: kernel_memory(cgroup) < len(PACKET), "reading frees the memory")
+    wait_until(lambda: grew(readers, idle) == about(0), "reading frees the memory")
+    sender.kill()
 
 
-@pytest.mark.axiom("isolation")
-def test_memory_that_is_used_again_is_charged_to_whoever_has_it(cgroup: Path, child: StartChild) -> None:
-    count = 40
+@pytest.mark.axiom("lifetime")
+def test_closing_frees_the_memory(ksock: OpenKsock, cgroup: Path) -> None:
+    listener, sender = listening_in(ksock, cgroup), ksock()
+    idle = current(cgroup)
+    for _ in range(COUNT):
+        raw.send(sender, PACKET)
+    assert grew(cgroup, idle) == about(COUNT)
+    listener.close()
+    wait_until(lambda: grew(cgroup, idle) == about(0), "closing frees the memory")
 
-    def take_turns() -> Ksock:
-        """In the root cgroup a message is read, which leaves memory; in the other one it stays queued."""
-        os.sched_setaffinity(0, {0})
-        reader, hoarder = Ksock(), Ksock()
-        reader.bind("$.Read")
-        hoarder.bind("$.A")
+
+def test_what_is_being_written_is_the_writers(ksock: OpenKsock, cgroup: Path) -> None:
+    with inside(cgroup):
+        sender = ksock()
+        assert os.write(sender.fileno(), PACKET) == len(PACKET)
+    wait_until(lambda: kernel_memory(cgroup) >= len(PACKET), "the memory shows")
+    sender.discard()
+    wait_until(lambda: kernel_memory(cgroup) < len(PACKET) // 2, "DISCARD frees the memory")
+
+
+def test_recipients_in_one_cgroup_share_a_copy(ksock: OpenKsock, cgroup: Path) -> None:
+    listeners = [listening_in(ksock, cgroup) for _ in range(5)]
+    sender = ksock()
+    idle = current(cgroup)
+    for _ in range(COUNT):
+        raw.send(sender, PACKET)
+    assert grew(cgroup, idle) == about(COUNT)
+    for one in listeners[:-1]:
+        assert len(packets(one)) == COUNT
+    assert grew(cgroup, idle) == about(COUNT)
+    listeners[-1].close()
+    wait_until(lambda: grew(cgroup, idle) == about(0), "all of it is free")
+
+
+def test_each_cgroup_has_a_copy_of_its_own(ksock: OpenKsock, new_cgroup: NewCgroup) -> None:
+    groups = [new_cgroup(name) for name in ("one", "other")]
+    listeners = [listening_in(ksock, group) for group in groups * 2]
+    sender = ksock()
+    idle = [current(group) for group in groups]
+    for _ in range(COUNT):
+        raw.send(sender, PACKET)
+    for group, before in zip(groups, idle):
+        assert grew(group, before) == about(COUNT)
+    for one in listeners[::2]:
+        one.close()
+    wait_until(lambda: grew(groups[0], idle[0]) == about(0), "the memory of one is free")
+    assert grew(groups[1], idle[1]) == about(COUNT)
+
+
+def test_a_listener_in_the_senders_cgroup_has_the_senders_copy(ksock: OpenKsock, cgroup: Path) -> None:
+    with inside(cgroup):
+        listener, sender = ksock(), ksock()
+        listener.bind("$.A")
+        idle = current(cgroup)
+        for _ in range(COUNT):
+            raw.send(sender, PACKET)
+    assert grew(cgroup, idle) == about(COUNT)
+
+
+def test_all_read_the_same(ksock: OpenKsock, new_cgroup: NewCgroup) -> None:
+    """A copy is a copy, whosever memory it is: id, flags and bytes."""
+    groups = [new_cgroup(name) for name in ("one", "two", "three")]
+    opened = [listening_in(ksock, group) for group in groups * 2]
+    opened[1].unbind("$.A")
+    opened[1].bind("$.A", replier=True)
+    with inside(groups[0]):
+        sender = ksock()
+        sent = [
+            raw.message(b"$.A", os.urandom(size), flags=flags | 1 << 20)
+            for size in (0, 100, 3000, 100_000)
+            for flags in (0, raw.URGENT, raw.WANT_A_REPLY)
+        ]
+        ids = [raw.send(sender, packet) for packet in sent]
+    first, replier, *others = [packets(one) for one in opened]
+    assert sorted(packet.id for packet in first) == ids
+    data = dict(zip(ids, sent))
+    for packet in first:
+        assert packet.data == raw.parse(data[packet.id]).data
+        assert packet.flags == raw.parse(data[packet.id]).flags & ~raw.WANT_YOU_TO_REPLY
+    assert all(seen == first for seen in others)
+    requests = [packet for packet in first if packet.flags & raw.WANT_A_REPLY]
+    assert replier == [packet._replace(flags=packet.flags | raw.WANT_YOU_TO_REPLY) for packet in requests]
+
+
+def test_a_ksock_stays_in_the_cgroup_in_which_it_was_opened(
+    ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild
+) -> None:
+    before, after = new_cgroup("before"), new_cgroup("after")
+
+    def open_and_move() -> Ksock:
+        enter(before)
+        one = Ksock()
+        enter(after)
+        one.bind("$.A")
+        return one
+
+    child(open_and_move)
+    idle = current(before)
+    for _ in range(COUNT):
+        raw.send(ksock(), PACKET)
+    assert grew(before, idle) == about(COUNT)
+
+
+def test_memory_that_is_used_again_is_charged_to_whoever_has_it(ksock: OpenKsock, cgroup: Path) -> None:
+    """No matter who had it before: that somebody read a message leaves memory."""
+    count, packet = 40, raw.message(b"$.A", bytes(MIB // 4 - 4096))
+    hoarder, reader = listening_in(ksock, cgroup), ksock()
+    reader.bind("$.Read")
+    idle, cpus = current(cgroup), os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {0})
+    try:
         for _ in range(count):
-            (cgroup.parent / "cgroup.procs").write_text(str(os.getpid()))
-            raw.send(reader, raw.message(b"$.Read", bytes(250_000)))
+            raw.send(reader, raw.message(b"$.Read", bytes(MIB // 4 - 4096)))
             assert len(packets(reader)) == 1
-            (cgroup / "cgroup.procs").write_text(str(os.getpid()))
-            raw.send(reader, SMALLER)
-        return hoarder
+            raw.send(reader, packet)
+    finally:
+        os.sched_setaffinity(0, cpus)
+    assert hoarder.num_messages() == count
+    assert grew(cgroup, idle) == about(count // 4)
 
-    child(take_turns)
-    wait_until(lambda: kernel_memory(cgroup) >= count * len(SMALLER), "all of it is charged")
+
+@pytest.mark.rule(30)
+def test_a_copy_that_is_being_read_is_still_there(ksock: OpenKsock, cgroup: Path) -> None:
+    listener, sender = listening_in(ksock, cgroup), ksock()
+    raw.send(sender, PACKET)
+    assert listener.next_msg() == len(PACKET)
+    wait_until(lambda: kernel_memory(cgroup) >= len(PACKET), "the memory shows")
+    assert listener.next_msg() == 0
+    wait_until(lambda: kernel_memory(cgroup) < len(PACKET) // 2, "the memory is free")
+
+
+# A cgroup that has no memory for a message.
+
+
+@pytest.fixture
+def poor(ksock: OpenKsock, cgroup: Path) -> Iterator[Ksock]:
+    """A KSock of a cgroup that has little memory. In the end nobody has been killed for want of it."""
+    one = opened_in(ksock, cgroup)
+    leave_little(cgroup)
+    yield one
+    assert events(cgroup)["oom_kill"] == 0
+
+
+@pytest.mark.rule(21, 23)
+@pytest.mark.axiom("loss")
+def test_a_listener_without_memory_misses_the_message(ksock: OpenKsock, poor: Ksock, cgroup: Path) -> None:
+    rich, sender = ksock(), ksock()
+    poor.bind("$.A")
+    rich.bind("$.A")
+    for _ in range(COUNT):
+        raw.send(sender, PACKET)
+    assert (poor.num_messages(), poor.lost_messages()) == (0, COUNT)
+    assert (rich.num_messages(), rich.lost_messages()) == (COUNT, 0)
+    id = raw.send(sender, SMALL)
+    assert [packet.id for packet in packets(poor)] == [id]
+    (cgroup / "memory.max").write_text("max")
+    raw.send(sender, PACKET)
+    assert (poor.num_messages(), poor.lost_messages()) == (1, COUNT)
+
+
+@pytest.mark.rule(21)
+def test_each_of_its_copies_is_missed(ksock: OpenKsock, poor: Ksock) -> None:
+    other = ksock()
+    for _ in range(3):
+        poor.bind("$.A")
+    raw.send(other, PACKET)
+    assert (poor.num_messages(), poor.lost_messages()) == (0, 3)
+
+
+@pytest.mark.rule(21)
+@pytest.mark.abi("ALL_OR_FAIL")
+def test_all_or_fail_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
+    rich, sender = ksock(), ksock()
+    poor.bind("$.A")
+    rich.bind("$.A")
+    with refused(errno.EBUSY, serials=1):
+        raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_FAIL))
+    assert (rich.num_messages(), poor.lost_messages()) == (0, 0)
+
+
+@pytest.mark.rule(21)
+def test_a_replier_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
+    rich, sender = ksock(), ksock()
+    poor.bind("$.A", replier=True)
+    rich.bind("$.A")
+    with refused(errno.EBUSY, serials=1):
+        raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.WANT_A_REPLY))
+    assert (rich.num_messages(), ksock_stats(sender)["awaiting"]) == (0, 0)
+
+
+@pytest.mark.rule(22)
+@pytest.mark.abi("ALL_OR_WAIT")
+@pytest.mark.parametrize("nonblocking", [False, True])
+def test_all_or_wait_without_memory(ksock: OpenKsock, poor: Ksock, nonblocking: bool) -> None:
+    """Nobody tells when a cgroup has memory again."""
+    rich, sender = ksock(), ksock(nonblocking=nonblocking)
+    poor.bind("$.A")
+    rich.bind("$.A")
+    with refused(errno.ENOMEM):
+        raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT))
+    assert (rich.num_messages(), device_stats()["waiting"]) == (0, 0)
+
+
+@pytest.mark.rule(43)
+@pytest.mark.axiom("answer")
+def test_a_requester_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
+    replier, listener = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    id = raw.send(poor, raw.message(b"$.A", flags=raw.WANT_A_REPLY))
+    request = raw.parse(raw.receive(replier))
+    listener.bind("$.A")
+    serial = device_stats()["last_serial"]
+    reply = raw.message(b"$.A", bytes(MIB - 4096), to=request.from_, in_reply_to=id)
+    with fails(errno.ENOBUFS):
+        raw.send(replier, reply)
+    assert listener.num_messages() == 0
+    assert raw.receive(poor) == raw.message(
+        NO_ROOM,
+        flags=raw.SYNTHETIC,
+        id=(0, serial + 2),
+        in_reply_to=id,
+        to=poor.ksock_id(),
+        from_=replier.ksock_id(),
+    )
+    with refused(errno.ECONNREFUSED, serials=1):
+        raw.send(replier, reply)
+
+
+@pytest.mark.parametrize("size", [0, 2000], ids=["small", "longer"])
+def test_a_queue_that_nobody_reads_fills_its_own_cgroup(ksock: OpenKsock, cgroup: Path, size: int) -> None:
+    """It misses the rest, with the sender none the worse."""
+    listener, sender = listening_in(ksock, cgroup), ksock()
+    listener.set_max_messages(10_000)
+    (cgroup / "memory.max").write_text(str(current(cgroup) + MIB))
+    count = 5000
+    for _ in range(count):
+        raw.send(sender, raw.message(b"$.A", bytes(size)))
+    queued = listener.num_messages()
+    assert 0 < queued < count
+    assert queued + listener.lost_messages() == count
+    assert queued * (size + len(SMALL)) * (8 if size == 0 else 3) > MIB // 2
+    assert events(cgroup)["oom_kill"] == 0
+    assert len(packets(listener)) == queued

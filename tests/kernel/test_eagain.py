@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -15,8 +14,6 @@ from kbus import Announcement, Ksock, Message, Request
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import (
-    POLL,
-    blocked_in,
     device_stats,
     fails,
     fill,
@@ -24,9 +21,8 @@ from tests.kernel.helpers import (
     refused,
     take,
     texts,
-    wait_until,
 )
-from tests.kernel.processes import blocked_send
+from tests.kernel.processes import Polling, blocked_send
 from tests.kernel.room import MAKES_ROOM, waiting
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
@@ -100,15 +96,9 @@ def test_a_sleeping_poll_is_woken(ksock: OpenKsock) -> None:
     full, sender = ksock(), ksock(nonblocking=True)
     fill(full, "$.A")
     told_to_try_again(sender, waiting())
-    poll = select.poll()
-    poll.register(sender.fileno(), select.POLLOUT)
-    events: list[tuple[int, int]] = []
-    thread = threading.Thread(target=lambda: events.extend(poll.poll(30_000)), daemon=True)
-    thread.start()
-    wait_until(lambda: blocked_in(thread.native_id or 0, POLL), "the thread sleeps in poll")
+    polling = Polling(sender, select.POLLOUT)
     take(full)
-    thread.join()
-    assert events == [(sender.fileno(), select.POLLOUT)]
+    assert polling.result() == select.POLLOUT
 
 
 @pytest.mark.rule(14)

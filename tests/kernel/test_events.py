@@ -263,6 +263,24 @@ def test_too_many_events_of_closes(ksock: OpenKsock, listener: Ksock) -> None:
     assert device_stats()["events_aside"] == 0
 
 
+@pytest.mark.axiom("loss")
+def test_each_time_there_are_too_many_is_told(ksock: OpenKsock, listener: Ksock) -> None:
+    """One end of the list for each, once the one before it was read."""
+    binder = ksock()
+    listener.set_max_messages(1)
+    for _ in range(3):
+        closing = ksock()
+        binder.report_replier_binds(False)
+        for number in range(MOST_ASIDE + 2):
+            closing.bind(f"$.N{number}", replier=True)
+        binder.report_replier_binds()
+        closing.close()
+        assert (listener.num_messages(), device_stats()["events_aside"]) == (MOST_ASIDE + 2, MOST_ASIDE)
+        *events, last = told(listener)
+        assert len(events) == MOST_ASIDE + 1
+        assert last == EVENTS_LOST
+
+
 @pytest.mark.axiom("lifetime")
 def test_a_killed_replier_is_reported(ksock: OpenKsock, listener: Ksock, child: StartChild) -> None:
     def serve() -> Ksock:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kbus import Ksock
+from kbus.version import VERSION
 from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
@@ -30,8 +32,9 @@ DEFAULTS = {
     "max_user_ksocks": 1024,
     "first_serial": 1,
     "first_ksock_id": 1,
+    "proc_gid": 0,
 }
-READ_ONLY = {"num_kbus_devices", "device_mode"}
+READ_ONLY = {"num_kbus_devices", "device_mode", "proc_gid"}
 
 
 def nodes() -> list[str]:
@@ -49,8 +52,15 @@ def traces() -> list[str]:
 def test_parameters_and_their_defaults() -> None:
     shown = {path.name: path.read_text().strip() for path in module.PARAMETERS.iterdir()}
     assert {name: int(shown[name]) for name in DEFAULTS} == DEFAULTS
-    assert set(shown) == {*DEFAULTS, "max_user_bytes", "device_mode"}
+    assert set(shown) == {*DEFAULTS, "max_user_bytes", "device_mode", "writers_configure"}
+    assert shown["writers_configure"] == "N"
     assert int(shown["device_mode"], 8) == 0o660
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    said = subprocess.check_output(["modinfo", "-F", "version", module.MODULE], text=True)
+    assert said.strip() == VERSION
+    assert Path("/sys/module/kbus/version").read_text().strip() == VERSION
 
 
 @pytest.mark.rule(33)
@@ -66,6 +76,34 @@ def test_a_user_may_have_an_eighth_of_the_memory() -> None:
 def test_parameters_are_writable_where_that_is_safe() -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in module.PARAMETERS.iterdir()}
     assert modes == {name: 0o444 if name in READ_ONLY else 0o644 for name in modes}
+
+
+def proc_owners() -> set[tuple[str, int, int, int]]:
+    """Name, mode, user and group of /proc/kbus and what is in it."""
+    found = ((path.name, path.stat()) for path in (PROC, *PROC.iterdir()))
+    return {(name, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) for name, status in found}
+
+
+@pytest.mark.rule(33, 47)
+@pytest.mark.parametrize("group", [0, 4242])
+def test_root_and_a_group_may_read_proc(group: int) -> None:
+    with module.reloaded(proc_gid=group):
+        assert proc_owners() == {
+            ("kbus", 0o550, 0, group),
+            ("bindings", 0o440, 0, group),
+            ("stats", 0o440, 0, group),
+        }
+
+
+@pytest.mark.rule(33, 47)
+def test_a_wrong_group_of_proc() -> None:
+    module.unload()
+    try:
+        with fails(errno.EINVAL):
+            module.load(proc_gid=0xFFFFFFFF)
+        assert traces() == []
+    finally:
+        module.load()
 
 
 def node_modes() -> set[int]:

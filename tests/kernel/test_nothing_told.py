@@ -20,6 +20,8 @@ from tests.kernel.helpers import bindings, device_stats, fill, ksock_stats, name
 from tests.kernel.module import parameter
 from tests.kernel.processes import as_nobody
 
+# Whoever may not look at /proc/kbus cannot see that nothing has changed.
+
 REQUEST = raw.message(b"$.A", flags=raw.WANT_A_REPLY)
 PATTERN = 0xA5
 

@@ -7,7 +7,6 @@ import errno
 import os
 import select
 import struct
-import threading
 from contextlib import closing
 
 import pytest
@@ -15,7 +14,8 @@ import pytest
 from kbus import Announcement, Ksock
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import POLL, blocked_in, fill, names, refused, texts, wait_until
+from tests.kernel.helpers import fill, names, refused, texts
+from tests.kernel.processes import Polling
 
 pytestmark = pytest.mark.rule(30)
 
@@ -176,15 +176,19 @@ def test_a_sleeping_poll_is_woken_by_a_message(ksock: OpenKsock, copies: int) ->
     listener, sender = ksock(), ksock()
     for _ in range(copies):
         listener.bind("$.A")
-    poll = select.poll()
-    poll.register(listener.fileno(), select.POLLIN | select.POLLPRI)
-    found: list[tuple[int, int]] = []
-    thread = threading.Thread(target=lambda: found.extend(poll.poll(30_000)), daemon=True)
-    thread.start()
-    wait_until(lambda: blocked_in(thread.native_id or 0, POLL), "the thread sleeps in poll")
+    polling = Polling(listener, select.POLLIN | select.POLLPRI)
     sender.send_msg(Announcement("$.A"))
-    thread.join()
-    assert found == [(listener.fileno(), select.POLLIN)]
+    assert polling.result() == select.POLLIN
+
+
+@pytest.mark.abi("URGENT")
+def test_a_poll_that_sleeps_for_pollpri_alone_is_woken(ksock: OpenKsock) -> None:
+    listener, sender = ksock(), ksock()
+    listener.bind("$.A")
+    polling = Polling(listener, select.POLLPRI)
+    sender.send_msg(Announcement("$.A"))
+    raw.send(sender, raw.message(b"$.A", flags=raw.URGENT))
+    assert polling.result() == select.POLLPRI
 
 
 def test_epoll_tells_of_each_edge(ksock: OpenKsock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import threading
 import time
@@ -25,6 +26,7 @@ from tests.kernel.helpers import (
     packets,
     wait_until,
 )
+from tests.kernel.processes import Polling
 from tests.kernel.room import waiting
 from tests.kernel.transfer import NEVER, NOW, Transfer, pack, soon
 
@@ -163,6 +165,24 @@ def test_what_cannot_be_sent_stops_what_comes_after(
     done.call(both)
     assert (done.sent, done.error) == (1, 0)
     assert [packet.data for packet in packets(listener)] == [b"\1\0\0\0", b"\2\0\0\0"]
+
+
+@pytest.mark.rule(22, 30)
+@pytest.mark.parametrize(
+    "refused",
+    [raw.message(b"$.B", flags=raw.WANT_A_REPLY), raw.message(b"$.Full", flags=raw.ALL_OR_WAIT)],
+    ids=["refused", "kept"],
+)
+def test_readers_are_woken_for_what_was_sent_before_a_failure(
+    ksock: OpenKsock, listener: Ksock, refused: bytes
+) -> None:
+    full, sender = ksock(), ksock()
+    fill(full, "$.Full")
+    polling = Polling(listener, select.POLLIN)
+    done = transfer.send(sender, A, refused)
+    assert done.sent == 1
+    assert done.error in (errno.EADDRNOTAVAIL, errno.EAGAIN)
+    assert polling.result() == select.POLLIN
 
 
 @pytest.mark.rule(15)
@@ -412,6 +432,19 @@ def test_what_the_descriptor_must_be_open_for(ksock: OpenKsock, write_only: raw.
 def test_wrong_arguments(ksock: OpenKsock) -> None:
     with fails(errno.EINVAL):
         Transfer(kept=2).call(ksock())
+
+
+@pytest.mark.parametrize("word", range(6))
+@pytest.mark.parametrize("value", [1, 1 << 31])
+def test_flags_and_reserved_words_must_be_zero(listener: Ksock, word: int, value: int) -> None:
+    """Nothing is sent or received; and it is said before what the descriptor is open for."""
+    listener.send_msg(Announcement("$.A"))
+    reserved = tuple(value if each == word else 0 for each in range(6))
+    with fails(errno.EINVAL):
+        Transfer(A, reserved=reserved).call(listener)
+    assert ksock_stats(listener)["queued"] == 1
+    with Ksock(mode="r") as reader, fails(errno.EINVAL):
+        Transfer(A, reserved=reserved).call(reader)
 
 
 @pytest.mark.axiom("loss")

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from tests.kernel import raw
 
-ARGUMENT = struct.Struct("=5Q10IQ")
+ARGUMENT = struct.Struct("=5Q10IQ24x")
+RESERVED = struct.Struct("=88x6I")
+"""What the argument ends with: `flags` and `reserved`."""
 NOW, NEVER = 0, (1 << 64) - 1
 """Values of a deadline."""
 
@@ -49,6 +51,7 @@ class Transfer:
     kept: int = 0
     receive_max: int = 0
     timed: bool = False
+    reserved: tuple[int, ...] = (0,) * 6
     sent: int = 0
     error: int = 0
     received: int = 0
@@ -80,7 +83,9 @@ class Transfer:
                 where["times"],
             )
         )
+        struct.pack_into("=6I", argument, RESERVED.size - 24, *self.reserved)
         fcntl.ioctl(ksock.fileno(), raw.IOCTLS["TRANSFER"], argument)
+        assert RESERVED.unpack(argument) == self.reserved
         words = ARGUMENT.unpack(argument)
         assert words[1:4] == (where["ids"], where["receive"], self.deadline)
         left = words[5]

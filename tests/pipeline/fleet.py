@@ -212,7 +212,8 @@ class _Boot:
         else:
             self.conversation(asked, "status" if status else "reply", status, self.now - asked.mono_ns)
         if status:
-            kind = {"GoneAway": "gone_away", "Ignored": "ignored"}[status.rpartition(".")[2]]
+            kinds = {"GoneAway": "gone_away", "Ignored": "ignored", "NoRoom": "no_room"}
+            kind = kinds[status.rpartition(".")[2]]
             self.event(kind, self.repliers[asked.name], None, 1)
 
     def given_up(self, asked: _Asked) -> None:
@@ -250,6 +251,8 @@ class _Boot:
         for number in range(4):
             self.request(name)
             self.now += 1000 + number
+        # The requester has no room for one of the answers.
+        self.answer(next(each for each in self.open if each.name == name), abi.NAME_REPLIER_NOROOM)
         self.bind_event(False, name)
         key = (self.device.name, self.boot, name)
         self.device.truth.bound[key] = (

@@ -55,7 +55,7 @@ def test_deadlines_at_the_ends(timeout: Optional[float], deadline: int) -> None:
 
 def test_the_parts_of_the_argument_are_where_they_are() -> None:
     """By the order that test_abi.py compares with the header."""
-    argument = abi.TRANSFER.pack(*range(1, 17))
+    argument = abi.TRANSFER.pack(*range(1, 17), *(0,) * 6)
     assert transfer.INPUT.unpack_from(argument, 0) == tuple(range(1, 11))
     assert transfer._PROGRESS.unpack_from(argument, transfer._PROGRESS_AT) == (8, 9, 10)
     assert transfer._RECEIVED.unpack_from(argument, transfer._RECEIVED_AT) == (11, 12, 13, 14)

@@ -294,6 +294,12 @@ static void check_transfer(int one)
 	CHECK(bind_as(one, KBUS_IOC_UNBIND, "$.C", 0) == 0);
 	transfer.kept = 2;
 	FAILS(EINVAL, ioctl(one, KBUS_IOC_TRANSFER, &transfer));
+	transfer.kept = 0;
+	transfer.flags = 1;
+	FAILS(EINVAL, ioctl(one, KBUS_IOC_TRANSFER, &transfer));
+	transfer.flags = 0;
+	transfer.reserved[4] = 1;
+	FAILS(EINVAL, ioctl(one, KBUS_IOC_TRANSFER, &transfer));
 }
 
 static void check_limits(int one)

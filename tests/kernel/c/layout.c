@@ -58,6 +58,8 @@ int main(void)
 	MEMBER(kbus_transfer, next_len);
 	MEMBER(kbus_transfer, receive_max);
 	MEMBER(kbus_transfer, times);
+	MEMBER(kbus_transfer, flags);
+	MEMBER(kbus_transfer, reserved);
 	SIZE(kbus_peer_info);
 	MEMBER(kbus_peer_info, ksock_id);
 	MEMBER(kbus_peer_info, pid);
@@ -83,6 +85,7 @@ int main(void)
 	TEXT(KBUS_NAME_REPLIER_GONEAWAY);
 	TEXT(KBUS_NAME_REPLIER_IGNORED);
 	TEXT(KBUS_NAME_REPLIER_UNBOUND);
+	TEXT(KBUS_NAME_REPLIER_NOROOM);
 	TEXT(KBUS_NAME_REPLIER_BIND_EVENT);
 	TEXT(KBUS_NAME_UNBIND_EVENTS_LOST);
 	TEXT(KBUS_NAME_MESSAGES_LOST);
