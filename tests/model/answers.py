@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests without an answer, and the statuses that stand in for one: rules 10, 27 and 28."""
+"""Requests without an answer, and what becomes of them without one: rules 10, 27 and 28."""
 
 from __future__ import annotations
 
@@ -8,30 +8,13 @@ from typing import TYPE_CHECKING
 
 from kbus import abi
 
-from .delivery import Plan, add_listeners, report_lost, send_from_kbus
+from .delivery import give_status, report_lost
 from .parts import Copy, Request
-from .wire import Message, MsgId
+from .wire import MsgId
 
 if TYPE_CHECKING:
     from .bus import Device
     from .ksock import Ksock
-
-
-def give_status(device: Device, request: Request, name: str) -> None:
-    """Rule 27: the Request gets its answer from KBUS, if there is still somebody who wants it."""
-    device.requests.remove(request)
-    if request.sender is None:
-        return
-    status = Message(
-        name=name.encode(),
-        flags=abi.BIT_SYNTHETIC,
-        in_reply_to=request.id,
-        to=request.sender_id,
-        sender=request.replier.id,
-    )
-    planned: Plan = {request.sender: [Copy(status)]}
-    add_listeners(device, planned, status)
-    send_from_kbus(device, planned)
 
 
 def owed_by(replier: Ksock) -> list[Request]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One message to everybody that it concerns: rules 14 to 26."""
+"""One message to everybody that it concerns: rules 14 to 26, 42 and 43."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kbus import abi
 
 from . import names
-from .parts import Copy, Request
+from .parts import STATUS_LENGTH, Copy, Request
 from .wire import Message, MsgId
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def plan(sender: Ksock, message: Message) -> Plan:
 
 def plan_request(sender: Ksock, message: Message) -> Plan:
     """Rules 24 and 25: the flagged copy for the replier, if the sender has room for the answer."""
-    if len(sender.queue.copies) + sender.reserved + 1 > sender.queue.limit:
+    if not sender.queue.room(STATUS_LENGTH, sender.reserved):
         raise OSError(errno.ENOLCK, "rule 15: no room for the own answer")
     binding = sender.device.replier_for(message.name)
     if binding is None:
@@ -65,6 +65,8 @@ def plan_reply(sender: Ksock, message: Message) -> Plan:
         raise OSError(errno.ECONNREFUSED, "rule 26: nobody expects this reply from here")
     if request.sender is None:
         raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
+    if not request.sender.queue.takes_answer(message.length, request.sender.reserved):
+        raise OSError(errno.ENOBUFS, "rule 43: no room for the answer")
     return {request.sender: [Copy(message)]}
 
 
@@ -91,20 +93,28 @@ def add_listeners(device: Device, planned: Plan, message: Message) -> None:
 
 
 def check_room(sender: Ksock, planned: Plan, message: Message) -> None:
-    """Rules 21 and 22: whether somebody who must not miss the message is full. A reply waits for nobody."""
+    """Rules 21, 22 and 42: whether somebody who must not miss a message is full. A reply waits for nobody."""
     if message.is_reply:
         return
-    for ksock, copies in planned.items():
-        if is_observed(copies):
-            copies = copies[:1] if copies[0].request else []
-        own_slot = 1 if message.is_request and ksock is sender else 0
-        room = ksock.queue.room(message.length, ksock.reserved + own_slot)
+    must = [(ksock, needed) for ksock, copies in planned.items() if (needed := not_to_miss(copies))]
+    slots = {sender: 1 if message.is_request else 0}
+    for ksock, copies in must:
+        could = ksock.queue.could_take(len(copies), message.length, slots.get(ksock, 0))
+        if message.flags & abi.BIT_ALL_OR_WAIT and not could:
+            raise OSError(errno.EBUSY, "rule 42: it could never fit")
+    for ksock, copies in must:
+        room = ksock.queue.room(message.length, ksock.reserved + slots.get(ksock, 0))
         if message.flags & abi.BIT_ALL_OR_WAIT and room < len(copies):
             raise OSError(errno.EAGAIN, "rule 22: somebody is full")
         if message.flags & abi.BIT_ALL_OR_FAIL and room < len(copies):
             raise OSError(errno.EBUSY, "rule 21: somebody is full")
-        if copies and copies[0].request is not None and room < 1:
+        if copies[0].request is not None and room < 1:
             raise OSError(errno.EBUSY, "rule 21: the replier is full")
+
+
+def not_to_miss(copies: list[Copy]) -> list[Copy]:
+    """Of copies for one KSock, those that count: of an observer's, only the Request that it must answer."""
+    return [copy for copy in copies if copy.request] if is_observed(copies) else copies
 
 
 def is_observed(copies: list[Copy]) -> bool:
@@ -121,8 +131,12 @@ def send(sender: Ksock, message: Message) -> MsgId:
     try:
         planned = plan(sender, message)
     except OSError as error:
+        request = answered_by(sender, message)
         if error.errno != errno.EAGAIN:
             give_id(sender, message)
+        if error.errno == errno.ENOBUFS and request is not None:
+            give_status(device, request, abi.NAME_REPLIER_NOROOM)
+        elif error.errno != errno.EAGAIN:
             end_request(sender, message)
         raise
     number = give_id(sender, message)
@@ -145,6 +159,23 @@ def end_request(sender: Ksock, message: Message) -> None:
     request = answered_by(sender, message)
     if request is not None:
         sender.device.requests.remove(request)
+
+
+def give_status(device: Device, request: Request, name: str) -> None:
+    """Rules 27 and 43: the Request gets its answer from KBUS, if there is still somebody who wants it."""
+    device.requests.remove(request)
+    if request.sender is None:
+        return
+    status = Message(
+        name=name.encode(),
+        flags=abi.BIT_SYNTHETIC,
+        in_reply_to=request.id,
+        to=request.sender_id,
+        sender=request.replier.id,
+    )
+    planned: Plan = {request.sender: [Copy(status)]}
+    add_listeners(device, planned, status)
+    send_from_kbus(device, planned)
 
 
 def send_from_kbus(device: Device, planned: Plan) -> None:

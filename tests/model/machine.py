@@ -152,16 +152,54 @@ class Machine(RuleBasedStateMachine):
         slot = self.pick(slot, is_sender)
         self.post(slot, replace(message, name=name, flags=message.flags | abi.BIT_WANT_A_REPLY, to=to_id))
 
+    @rule(slot=slots, message=messages, kind=kinds, count=st.integers(1, 3))
+    def lower(self, slot: int, message: Message, kind: int, count: int) -> None:
+        """Have one message wait for a KSock, and lower that one's limit (rule 42)."""
+        sender, full = self.pick(slot, is_sender), (slot + 1) % len(self.ksocks)
+        flags = abi.BIT_ALL_OR_WAIT | (abi.BIT_WANT_A_REPLY if kind else 0)
+        self.do(full, "bind", message.name, 0)
+        self.post(sender, replace(message, flags=flags))
+        self.do(full, "max_msgs", count)
+        if self.ksocks[sender].waits:
+            self.do_send(sender)
+
     @precondition(lambda self: self.read_here)
-    @rule(slot=slots, which=st.integers(0, 9), message=messages, twist=st.sampled_from((0, 0, 0, 0, 1, 2)))
-    def reply(self, slot: int, which: int, message: Message, twist: int) -> None:
-        """Answer a Request that somebody has read; mostly from the right KSock, and once."""
-        request = self.read_here[-1 - which % len(self.read_here)]
+    @rule(
+        slot=slots,
+        which=st.integers(0, 9),
+        message=messages,
+        twist=st.sampled_from((0, 0, 0, 0, 1, 2)),
+        full=st.booleans(),
+    )
+    def reply(self, slot: int, which: int, message: Message, twist: int, full: bool) -> None:
+        """Answer a Request that somebody has read; mostly from the right KSock, and once.
+
+        With `full`, it is one without an answer, the requester gets another message first, and the answer is
+        long, so that it finds no room where queues have few bytes (rule 43).
+        """
+        popped = {request.id for request in self.device.requests if request.popped}
+        choice = [m for m in self.read_here if not full or m.id in popped] or self.read_here
+        request = choice[-1 - which % len(choice)]
         owing = [r.replier for r in self.device.requests if r.popped and r.id == request.id]
         if owing and twist != 1:
             slot = self.ksocks.index(owing[0])
+        requester = [index for index, ksock in enumerate(self.ksocks) if ksock.id == request.sender]
+        if full and requester:
+            self.do(requester[0], "bind", SENT[0], 0)
+            self.post(self.pick(slot, is_sender), Message(SENT[0]))
+            message = replace(message, data=60 * b"long")
         to = request.sender + (1 if twist == 2 else 0)
         self.post(slot, replace(message, in_reply_to=request.id, to=to))
+
+    @precondition(lambda self: any(self.device.replier_for(name) for name in SENT))
+    @rule(slot=slots, message=messages)
+    def ask_for_much(self, slot: int, message: Message) -> None:
+        """A Request that is read and gets a long answer, for which there may be no room."""
+        self.request(slot, replace(message, flags=0), None)
+        if any(not request.popped for request in self.device.requests):
+            self.read_request(-1)
+        if self.read_here:
+            self.reply(slot, 0, message, 0, True)
 
     @precondition(lambda self: any(not request.popped for request in self.device.requests))
     @rule(which=slots, message=messages)

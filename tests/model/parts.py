@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from .ksock import Ksock
 
 
+STATUS_NAMES = (
+    abi.NAME_REPLIER_GONEAWAY,
+    abi.NAME_REPLIER_IGNORED,
+    abi.NAME_REPLIER_UNBOUND,
+    abi.NAME_REPLIER_NOROOM,
+)
+STATUS_LENGTH = max(Message(name.encode()).length for name in STATUS_NAMES)
+"""Bytes that are set aside with each slot (rule 43)."""
+
+
 @dataclass(eq=False)
 class Binding:
     """One BIND that is in force."""
@@ -78,10 +88,24 @@ class Queue:
         """
         queued = len(self.copies) + promised
         by_count = self.limit - queued - reserved
-        by_bytes = (self.max_bytes - self.bytes - promised * length) // length
-        if queued == 0:
+        used = self.bytes + promised * length + reserved * STATUS_LENGTH
+        by_bytes = (self.max_bytes - used) // length
+        if queued + reserved == 0:
             by_bytes = max(1, by_bytes)  # so that no message is impossible to deliver
         return max(0, min(by_count, by_bytes))
+
+    def takes_answer(self, length: int, reserved: int) -> bool:
+        """Rule 43: whether an answer fits into the last of `reserved` slots; by count it always does."""
+        others = reserved - 1
+        used = self.bytes + others * STATUS_LENGTH
+        is_alone = not self.copies and not others
+        return length <= STATUS_LENGTH or used + length <= self.max_bytes or is_alone
+
+    def could_take(self, copies: int, length: int, own_slots: int) -> bool:
+        """Rule 42: whether the queue could ever take so many copies beside slots that their sender needs."""
+        by_count = copies + own_slots <= self.limit
+        by_bytes = copies * length + own_slots * STATUS_LENGTH <= self.max_bytes
+        return by_count and (by_bytes or copies + own_slots == 1)
 
     def put(self, copies: list[Copy]) -> None:
         """Queue copies of one message; an URGENT one before everything that is queued."""

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 from kbus import abi
 from tests.kernel.helpers import fails
 
-from .bus import Device
-from .steps import answer, ask, drain, post, take
+from .bus import Device, Limits
+from .parts import STATUS_LENGTH
+from .steps import answer, ask, drain, post, say, take
 from .wire import Message, MsgId
 
 
@@ -120,3 +122,53 @@ def test_rule_28_abandon(device: Device) -> None:
         answer(replier, request)
     with fails(errno.ENOENT):
         asker.abandon(number)
+
+
+def test_rule_43_a_reply_without_room() -> None:
+    device = Device(Limits(queue_bytes=250))
+    asker, replier, listener = (device.open("rw") for _ in range(3))
+    asker.bind(b"$.B", 0)
+    replier.bind(b"$.A", 1)
+    listener.bind(b"$.A.*", 0)
+    listener.bind(b"$.KBUS.Replier.*", 0)
+    say(replier, b"$.B")
+    number = ask(asker, b"$.A")
+    request = take(replier)
+    reply = Message(b"$.A.B", in_reply_to=number, to=asker.id, data=bytes(200))
+    with fails(errno.ENOBUFS):
+        post(replier, reply)
+    assert (replier.last_sent, device.last_serial) == (MsgId(0, 3), 4)
+    assert (asker.reserved, replier.unreplied, device.requests) == (0, 0, [])
+    with fails(errno.ECONNREFUSED):
+        answer(replier, request)
+    _, status = drain(asker)
+    assert (status.name, status.flags, status.data) == (b"$.KBUS.Replier.NoRoom", abi.BIT_SYNTHETIC, b"")
+    assert (status.id, status.in_reply_to) == (MsgId(0, 4), number)
+    assert (status.sender, status.to) == (replier.id, asker.id)
+    assert drain(listener) == [status]
+
+
+def test_rule_43_a_long_reply_fits_an_empty_queue() -> None:
+    device = Device(Limits(queue_bytes=200))
+    asker, replier = device.open("rw"), device.open("rw")
+    replier.bind(b"$.A", 1)
+    numbers = [ask(asker, b"$.A") for _ in range(2)]
+    drain(replier)
+    reply = Message(b"$.A", to=asker.id, data=bytes(400))
+    with fails(errno.ENOBUFS):
+        post(replier, replace(reply, in_reply_to=numbers[0]))  # the other slot is set aside
+    assert take(asker).name == b"$.KBUS.Replier.NoRoom"
+    post(replier, replace(reply, in_reply_to=numbers[1]))
+    assert take(asker).data == bytes(400)
+
+
+def test_rule_43_what_is_no_longer_than_a_status_always_fits() -> None:
+    device = Device(Limits(queue_bytes=STATUS_LENGTH + 48))
+    asker, replier = device.open("rw"), device.open("rw")
+    asker.bind(b"$.B", 0)
+    replier.bind(b"$.A", 1)
+    number = ask(asker, b"$.A")
+    say(replier, b"$.B")
+    take(replier)
+    post(replier, Message(b"$.A", in_reply_to=number, to=asker.id, data=bytes(STATUS_LENGTH - 48)))
+    assert asker.queue.bytes == device.limits.queue_bytes

@@ -14,7 +14,7 @@ from kbus import abi
 
 from .ksock import Ksock
 from .machine import Machine
-from .parts import Copy, Queue
+from .parts import STATUS_LENGTH, Copy, Queue
 from .wire import MsgId
 
 
@@ -36,6 +36,7 @@ class Alone(Machine):
         for other, was in before.items():
             over = sum(copy.over_limit for copy in other.queue.copies)
             assert taken(other) - over <= max(was, other.queue.limit), "rule 20"
+            assert taken_bytes(other) <= other.queue.max_bytes or taken(other) - over <= 1, "rules 20 and 43"
         self.accepted.update((r.sender_id, r.id) for r in self.device.requests if r not in requests)
         self.answered.update(answers_of(ksock, taker.copies))
         if method == "abandon" and outcome is None:
@@ -92,6 +93,12 @@ class Taker:
 def taken(ksock: Ksock) -> int:
     """Slots of the queue that are in use or set aside."""
     return len(ksock.queue.copies) + ksock.reserved
+
+
+def taken_bytes(ksock: Ksock) -> int:
+    """Bytes of the queue that are in use or set aside, without those of events that need no room."""
+    copies = [copy for copy in ksock.queue.copies if not copy.over_limit]
+    return sum(copy.message.length for copy in copies) + ksock.reserved * STATUS_LENGTH
 
 
 def answers_of(ksock: Ksock, copies: list[Copy]) -> list[tuple[int, MsgId]]:

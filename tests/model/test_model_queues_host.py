@@ -10,6 +10,7 @@ from kbus import abi
 from tests.kernel.helpers import fails
 
 from .bus import Device, Limits
+from .parts import STATUS_LENGTH
 from .steps import answer, ask, drain, queued, say, take
 from .wire import MsgId, parse
 
@@ -151,3 +152,104 @@ def test_rule_32_events_of_a_close_are_set_aside() -> None:
     assert [event.data[12:] for event in events] == [b"$.A\0", b"$.B\0", b"$.C\0", b""]
     assert events[-1].name == b"$.KBUS.UnbindEventsLost"
     assert device.events_aside == 0
+
+
+def test_rule_20_slots_count_with_the_bytes_of_a_status() -> None:
+    assert STATUS_LENGTH == 40 + 24 + 4
+    device = Device(Limits(queue_bytes=2 * STATUS_LENGTH + 48))
+    asker, replier = device.open("rw"), device.open("rw")
+    asker.bind(b"$.B", 0)
+    replier.bind(b"$.A", 1)
+    for _ in range(2):
+        ask(asker, b"$.A")
+    with fails(errno.ENOLCK):
+        ask(asker, b"$.A")
+    for _ in range(2):
+        say(replier, b"$.B")
+    assert (len(asker.queue.copies), asker.lost) == (1, 1)
+    replier.close()
+    assert len(drain(asker)) == 3
+
+
+def test_rule_20_an_empty_queue_with_a_slot_takes_nothing_longer_than_its_limit() -> None:
+    device = Device(Limits(queue_bytes=200))
+    asker, replier = device.open("rw"), device.open("rw")
+    asker.bind(b"$.B", 0)
+    replier.bind(b"$.A", 1)
+    number = ask(asker, b"$.A")
+    with fails(errno.EBUSY):
+        say(replier, b"$.B", abi.BIT_ALL_OR_FAIL, bytes(400))
+    with fails(errno.EAGAIN):
+        say(replier, b"$.B", abi.BIT_ALL_OR_WAIT, bytes(400))
+    asker.abandon(number)
+    replier.send()
+
+
+def test_rule_42_more_copies_than_the_limit(device: Device) -> None:
+    sender, listener = device.open("rw"), device.open("rw")
+    for _ in range(3):
+        listener.bind(b"$.A", 0)
+    assert listener.max_msgs(2) == 2
+    with fails(errno.EBUSY):
+        say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+    assert (device.last_serial, sender.waits, listener.lost) == (1, False, 0)
+    listener.max_msgs(3)
+    say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+
+
+def test_rule_42_is_seen_before_another_recipient_is_full(device: Device) -> None:
+    sender, full, small = (device.open("rw") for _ in range(3))
+    full.max_msgs(1)
+    small.max_msgs(1)
+    full.bind(b"$.A", 0)
+    say(sender, b"$.A")
+    for _ in range(2):
+        small.bind(b"$.A", 0)
+    with fails(errno.EBUSY):
+        say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+
+
+def test_rule_42_a_limit_that_is_lowered_ends_the_waiting(device: Device) -> None:
+    sender, listener = device.open("rw"), device.open("rw")
+    for _ in range(2):
+        listener.bind(b"$.A", 0)
+    listener.max_msgs(2)
+    say(sender, b"$.A")
+    with fails(errno.EAGAIN):
+        say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+    assert not sender.poll() & select.POLLOUT
+    listener.max_msgs(1)
+    assert sender.poll() & select.POLLOUT
+    with fails(errno.EBUSY):
+        sender.send()
+
+
+def test_rule_42_the_own_slot_counts(device: Device) -> None:
+    ksock = device.open("rw")
+    ksock.bind(b"$.A", 1)
+    ksock.max_msgs(1)
+    with fails(errno.EBUSY):
+        ask(ksock, b"$.A", abi.BIT_ALL_OR_WAIT)
+    ksock.max_msgs(2)
+    ask(ksock, b"$.A", abi.BIT_ALL_OR_WAIT)
+
+
+def test_rule_42_bytes() -> None:
+    device = Device(Limits(queue_bytes=100))
+    sender, listener = device.open("rw"), device.open("rw")
+    listener.bind(b"$.A", 0)
+    say(sender, b"$.A", abi.BIT_ALL_OR_WAIT, bytes(400))
+    take(listener)
+    listener.bind(b"$.A", 0)
+    with fails(errno.EBUSY):
+        say(sender, b"$.A", abi.BIT_ALL_OR_WAIT, bytes(8))
+    say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+
+
+def test_rule_42_an_observer_is_no_reason(device: Device) -> None:
+    sender, observer = device.open("rw"), device.open("rw")
+    for _ in range(2):
+        observer.bind(b"$.A", abi.BIND_OBSERVER)
+    observer.max_msgs(1)
+    say(sender, b"$.A", abi.BIT_ALL_OR_WAIT)
+    assert (len(observer.queue.copies), observer.lost) == (1, 1)
