@@ -11,13 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.cgroup import cgroup
-from tests.kernel.conftest import child, ksock, nothing_left, open_to_all
+from tests.kernel.cgroup import cgroup, new_cgroup
+from tests.kernel.conftest import child, ksock, new_device, nothing_left, open_to_all
 from tests.kernel.processes import NOBODY
 from tests.neighbours.bystanders import BYSTANDERS_CPU, Bystanders
 from tests.neighbours.neighbour import Neighbour, StartNeighbour
 
-__all__ = ["bystanders", "cgroup", "child", "elsewhere", "ksock", "neighbour", "nothing_left", "open_to_all"]
+__all__ = [
+    "bystanders",
+    "cgroup",
+    "child",
+    "elsewhere",
+    "ksock",
+    "neighbour",
+    "new_cgroup",
+    "new_device",
+    "nothing_left",
+    "open_to_all",
+]
 
 MAX_FILES, MAX_PROCESSES = 30_000, 20_000
 

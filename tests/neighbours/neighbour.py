@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.kernel import raw
 from tests.kernel.helpers import stats_lines, wait_until
-from tests.kernel.processes import NOBODY
+from tests.kernel.processes import LOOKERS, NOBODY
 from tests.neighbours.bystanders import NEIGHBOURS_CPU, PING, PROGRAMS
 
 WORDS = {
@@ -28,14 +28,14 @@ WORDS = {
 class Neighbour:
     """Processes that obey orders, as c/neighbour.c describes them.
 
-    They are those of an unprivileged user, in a cgroup if one is given. One of the orders is `done`, and the
-    constructor comes back when it was obeyed. A context manager: in the end all the processes are killed, and
-    whatever they had on the bus is gone.
+    They are those of an unprivileged user who may look at /proc/kbus, in a cgroup if one is given. One of the
+    orders is `done`, and the constructor comes back when it was obeyed. A context manager: in the end all the
+    processes are killed, and whatever they had on the bus is gone.
     """
 
     def __init__(self, orders: str, uid: int = NOBODY, cgroup: Path | None = None) -> None:
         self.uid = uid
-        begin = [*(["enter", str(cgroup)] if cgroup else []), "become", str(uid)]
+        begin = [*(["enter", str(cgroup)] if cgroup else []), "become", str(uid), str(LOOKERS)]
         words = [WORDS.get(word, word) for word in orders.split()]
         self._process = subprocess.Popen(
             [PROGRAMS / "neighbour", str(NEIGHBOURS_CPU), *begin, *words],

@@ -6,19 +6,24 @@
  * other. All KSocks that a process has opened obey those that concern KSocks.
  *
  *	enter CGROUP		go into that cgroup
- *	become UID		be that user, and the group of the same number
+ *	become UID GID		be that user, in the group of the same number and in this one
  *	fork N			be N processes from here on, besides the first one, which waits
  *	open N			open N more KSocks
  *	close			close them all
  *	queue N			set MAXMSGS
  *	bind NAME N		bind as listener N times
  *	unbind NAME N		as often undo it
+ *	observe NAME		bind as observer
  *	names PREFIX N		bind as listener to PREFIX0, PREFIX1 ... on each KSock
  *	serve NAME		bind as replier
  *	unserve NAME		undo it
  *	send NAME WORDS FLAGS	send that much data from each KSock; what is refused is forgotten
  *	flood NAME WORDS FLAGS	likewise, until it is refused
+ *	chatter SECONDS NAME WORDS
+ *				likewise for so long, without flags; and again if it is refused
  *	wait NAME WORDS		likewise with ALL_OR_WAIT, asleep while there is no room
+ *	press NAME WORDS	likewise, but repeat SEND in place of sleeping
+ *	crowd N			duplicate each KSock N times, and add all to one epoll
  *	read			take whatever is queued
  *	file PATH		read a file to its end
  *	done			say on stdout with which errno an order was refused last, or 0
@@ -31,8 +36,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "bus.h"
 
@@ -79,8 +86,9 @@ static void obey_enter(void)
 static void obey_become(void)
 {
 	uid_t uid = take_number();
+	gid_t gid = take_number();
 
-	if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+	if (setgroups(1, &gid) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
 		err(1, "to become %u", uid);
 	/* As if started by that user, who may debug it. */
 	prctl(PR_SET_DUMPABLE, 1);
@@ -177,6 +185,30 @@ static void obey_send(bool until_refused)
 	free(msg.start);
 }
 
+static time_t now(void)
+{
+	struct timespec when;
+
+	clock_gettime(CLOCK_MONOTONIC, &when);
+	return when.tv_sec;
+}
+
+static void obey_chatter(void)
+{
+	time_t until = now() + take_number();
+	const char *name = take();
+	struct bytes msg = bus_message(name, 0, take_number(), NULL);
+	int i;
+
+	while (now() < until) {
+		for (i = 0; i < nr_ksocks; i++) {
+			if (refused(bus_send(ksocks[i], msg)))
+				ioctl(ksocks[i], KBUS_IOC_DISCARD);
+		}
+	}
+	free(msg.start);
+}
+
 static void obey_wait(void)
 {
 	const char *name = take();
@@ -190,6 +222,40 @@ static void obey_wait(void)
 		ioctl(ksocks[i], KBUS_IOC_DISCARD);
 	}
 	free(msg.start);
+}
+
+static void obey_press(void)
+{
+	const char *name = take();
+	struct bytes msg = bus_message(name, KBUS_BIT_ALL_OR_WAIT, take_number(), NULL);
+	struct kbus_msg_id id;
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		if (refused(bus_send(ksocks[i], msg)) && errno == EAGAIN) {
+			while (ioctl(ksocks[i], KBUS_IOC_SEND, &id) && errno == EAGAIN)
+				;
+		}
+	}
+	free(msg.start);
+}
+
+static void obey_crowd(void)
+{
+	unsigned long j, n = take_number();
+	int i, epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epoll < 0)
+		err(1, "epoll");
+	for (i = 0; i < nr_ksocks; i++) {
+		for (j = 0; j < n; j++) {
+			struct epoll_event event = { .events = EPOLLIN | EPOLLOUT };
+			int fd = dup(ksocks[i]);
+
+			if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+				err(1, "a crowd of %lu", j);
+		}
+	}
 }
 
 static void read_all(int fd)
@@ -237,6 +303,8 @@ static void obey(const char *order)
 	} else if (!strcmp(order, "unbind")) {
 		name = take();
 		bind_all(KBUS_IOC_UNBIND, name, take_number(), 0);
+	} else if (!strcmp(order, "observe")) {
+		bind_all(KBUS_IOC_BIND, take(), 1, 2);
 	} else if (!strcmp(order, "names")) {
 		obey_names();
 	} else if (!strcmp(order, "serve")) {
@@ -247,8 +315,14 @@ static void obey(const char *order)
 		obey_send(false);
 	} else if (!strcmp(order, "flood")) {
 		obey_send(true);
+	} else if (!strcmp(order, "chatter")) {
+		obey_chatter();
 	} else if (!strcmp(order, "wait")) {
 		obey_wait();
+	} else if (!strcmp(order, "press")) {
+		obey_press();
+	} else if (!strcmp(order, "crowd")) {
+		obey_crowd();
 	} else if (!strcmp(order, "read")) {
 		for (i = 0; i < nr_ksocks; i++)
 			read_all(ksocks[i]);

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""A neighbour that is throttled while it sends, on a kernel that preempts the kernel's code too: rule 46."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.effort import DIVISOR
+from tests.kernel.module import parameter
+from tests.neighbours.neighbour import StartNeighbour
+from tests.neighbours.stopwatch import Stopwatch
+
+pytestmark = [
+    pytest.mark.rule(46),
+    pytest.mark.axiom("isolation"),
+    pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times"),
+]
+
+PREEMPT = Path("/sys/kernel/debug/sched/preempt")
+GOAL = 20_000
+"""Microseconds that the worst SEND of a window may take, in most windows."""
+NEVER = 500_000
+"""Microseconds that no SEND may take. Whoever is throttled is so for longer."""
+WINDOWS, COUNT, INTERVAL = 5, 300, 10_000
+"""Of some seconds each, in which a neighbour is throttled several times."""
+BINDINGS = 4000
+"""As many as make SEND of a neighbour long, so that it is nearly always there when it is throttled."""
+
+
+@pytest.fixture
+def preemptible() -> Iterator[None]:
+    """A task can lose its processor anywhere in the kernel, but where a spinlock is held."""
+    if not PREEMPT.exists():
+        if "PREEMPT" not in os.uname().version:
+            pytest.skip("this kernel does not preempt itself")
+        yield
+        return
+    before = PREEMPT.read_text().partition("(")[2].partition(")")[0]
+    PREEMPT.write_text("full")
+    yield
+    PREEMPT.write_text(before)
+
+
+@pytest.fixture
+def cpu_max(cgroup: Path) -> Path:
+    """What the processes of the cgroup may use of the processors."""
+    if "cpu" not in (cgroup.parent / "cgroup.controllers").read_text().split():
+        pytest.skip("there is no controller of processors")
+    (cgroup.parent / "cgroup.subtree_control").write_text("+cpu")
+    return cgroup / "cpu.max"
+
+
+def test_a_throttled_sender_delays_nobody(
+    preemptible: None, cpu_max: Path, open_to_all: None, neighbour: StartNeighbour
+) -> None:
+    """It may run for 2 ms in each second."""
+    orders = f"open 1 queue 1 bind $.Own {BINDINGS} done loop send $.Own 0 0"
+    limit = parameter("max_name_bindings", BINDINGS)
+    with limit, Stopwatch() as stopwatch, neighbour(orders, cgroup=cpu_max.parent):
+        cpu_max.write_text("2000 1000000")
+        worst = sorted(stopwatch.measure("send", COUNT, INTERVAL).max for _ in range(WINDOWS))
+    print(worst)
+    assert worst[WINDOWS // 2] <= GOAL
+    # The host may stop an emulated processor for a while, but not for that long.
+    assert worst[-1] <= NEVER

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""What it costs to wake a neighbour, and whom a neighbour wakes: rules 45 and 49."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.effort import DIVISOR
+from tests.kernel import raw
+from tests.kernel.conftest import NewDevice, OpenKsock
+from tests.kernel.helpers import device_stats, fill, take, wait_until
+from tests.kernel.module import parameter
+from tests.kernel.processes import NOBODY, blocked_send, times_slept
+from tests.neighbours.neighbour import StartNeighbour
+from tests.neighbours.stopwatch import SLOT, Stopwatch, Times, quiet
+
+pytestmark = pytest.mark.axiom("isolation")
+
+CROWD = 200_000
+"""Descriptors of one KSock in one epoll."""
+GOAL = 2.0
+"""How many times its idle value the mean may be."""
+COUNT, WINDOWS = 10, 4
+"""Calls in a window, and windows in a round."""
+MOST_ROUNDS = 6
+WATCHES = Path("/proc/sys/fs/epoll/max_user_watches")
+
+
+@pytest.fixture
+def room_for_crowds() -> Iterator[None]:
+    """A user may have as many descriptors, and add as many to an epoll, as a crowd takes."""
+    limits, watches = resource.getrlimit(resource.RLIMIT_NOFILE), WATCHES.read_text()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (CROWD + 100, CROWD + 100))
+    WATCHES.write_text(str(2 * CROWD))
+    yield
+    WATCHES.write_text(watches)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.rule(45)
+@pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times")
+@pytest.mark.parametrize(
+    ("what", "interval", "orders"),
+    [
+        ("send", 1000, "bind $.Own 1 done loop send $.Own 0 0 read"),
+        # In that time the neighbour is in line again, whatever it costs.
+        ("read", 100_000, f"done loop press {SLOT} 0"),
+    ],
+    ids=["an unrelated SEND", "NEXTMSG of whom the neighbour waits for"],
+)
+def test_a_crowd_that_is_woken_costs_only_whoever_has_it(
+    room_for_crowds: None, open_to_all: None, neighbour: StartNeighbour, what: str, interval: int, orders: str
+) -> None:
+    """The neighbour does the same without the crowd and with it."""
+    times: dict[int, list[Times]] = {0: [], CROWD: []}
+    with Stopwatch() as stopwatch:
+        for _ in range(MOST_ROUNDS):
+            for crowd, measured in times.items():
+                with neighbour(f"open 1 crowd {crowd} {orders}"):
+                    measured += [stopwatch.measure(what, COUNT, interval) for _ in range(WINDOWS)]
+            idle, crowded = (quiet(measured, "mean") for measured in times.values())
+            print(f"{what}: mean {idle} us, with a crowd {crowded} us")
+            if crowded <= GOAL * idle:
+                return
+    pytest.fail(f"{what}: mean {idle} us, with a crowd {crowded} us")
+
+
+@pytest.mark.rule(37, 40, 49)
+def test_a_starved_user_wakes_nobody_of_another_device(
+    ksock: OpenKsock, open_to_all: None, neighbour: StartNeighbour, new_device: NewDevice
+) -> None:
+    """One who waits there for a slot sleeps on while neighbours here run out of bytes again and again."""
+    number = new_device()
+    full = ksock(number)
+    fill(full, "$.A")
+    packet = raw.message(b"$.A", flags=raw.ALL_OR_WAIT)
+    with parameter("max_user_bytes", 3 << 20):
+        sending = blocked_send(ksock(number), packet, number)
+        wait_until(sending.sleeps, "the sender sleeps")
+        before = times_slept(sending.thread_id)
+        with neighbour("open 1 queue 10000 bind $.Own 1 done loop read"):
+            begin = device_stats()["sent"]
+            with neighbour("fork 2 open 1 done wait $.Own MEGABYTE", uid=NOBODY - 1):
+                wait_until(lambda: device_stats()["sent"] > begin + 200, "the neighbours have sent much")
+        wait_until(sending.sleeps, "the sender sleeps")
+        assert times_slept(sending.thread_id) - before == 0
+    take(full)
+    sending.result()
