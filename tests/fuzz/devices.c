@@ -66,7 +66,7 @@ void devices_prepare(void)
 	}
 }
 
-/* Let messages be as long as they were; any user can do that. */
+/* Let messages be as long as they were. */
 void devices_restore_sizes(void)
 {
 	unsigned int i;

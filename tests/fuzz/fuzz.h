@@ -184,6 +184,7 @@ struct slot {
 };
 
 #define CHILDREN	4
+#define SWARM		64	/* of each kind, in a program */
 
 struct worker;
 
@@ -209,6 +210,9 @@ struct worker {
 	struct slot slots[SLOTS];
 	int sockets[2];
 	_Atomic pid_t children[CHILDREN];
+	_Atomic pid_t sleepers[SWARM];	/* each waits for room */
+	_Atomic int swarm[SWARM];	/* descriptors, or 0 */
+	bool is_nobody;
 	_Atomic bool limits_changed;
 	struct task tasks[THREADS];
 	pthread_barrier_t begin, end;
@@ -224,6 +228,7 @@ void task_alarm(struct task *task, bool on);
 struct slot *task_slot(struct task *task, uint32_t which);
 int slot_fd(struct slot *slot);
 void slot_put(struct slot *slot, int fd);
+void swarm_end(struct worker *worker);
 
 /* ---- log.c: what is about to run, on files that outlive the machine ---- */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The module's parameters, which only root can set: all are put back in the end. */
+/* The module's parameters, limits and one switch, which only root can set: all are put back in the end. */
 #include <err.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,8 +12,10 @@
 static const char * const limits[] = {
 	"max_user_bytes", "max_queue_bytes", "max_user_bindings", "max_ksock_bindings",
 	"max_user_ksocks", "max_queue_length", "default_queue_length", "max_message_size",
-	"default_message_size", "max_name_bindings",
+	"default_message_size", "max_name_bindings", "writers_configure",
 };
+
+#define SWITCH	(ARRAY_SIZE(limits) - 1)
 
 static char saved[ARRAY_SIZE(limits)][24];
 
@@ -44,6 +46,9 @@ void limits_save(void)
 
 		snprintf(path, sizeof(path), PARAMETERS "%s", limits[i]);
 		file = fopen(path, "re");
+		/* A module that has no such switch is fuzzed without it. */
+		if (!file && i == SWITCH && errno == ENOENT)
+			continue;
 		if (!file || !fgets(saved[i], sizeof(saved[i]), file))
 			err(2, "%s: is the module loaded?", path);
 		fclose(file);
@@ -54,16 +59,20 @@ void limits_restore(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(limits); i++)
-		parameter_set(limits[i], saved[i]);
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (*saved[i])
+			parameter_set(limits[i], saved[i]);
+	}
 }
 
 long limits_set(uint32_t which, uint32_t value)
 {
 	char text[16];
 
-	/* Bytes in steps of a small message, or nobody could do anything. */
 	which %= ARRAY_SIZE(limits);
+	if (which == SWITCH)
+		return parameter_set(limits[which], value % 2 ? "Y" : "N");
+	/* Bytes in steps of a small message, or nobody could do anything. */
 	snprintf(text, sizeof(text), "%u", which < 2 && value < 1 << 24 ? value * 256 : value);
 	return parameter_set(limits[which], text);
 }

@@ -18,7 +18,7 @@ static const char * const names[] = {
 	"", "$", "$.", "a", "$a", "$..a", "$.a.", "$.a..b", "$.*.a", "$.a.%.b", "$.a.b*", "$.a-b",
 	"$.a b", "$.\xc3\xa4", "$.**", "$.%%", "$.a\n", "*", "%", "$.KBUS", "$.KBUS.",
 	KBUS_NAME_REPLIER_GONEAWAY, KBUS_NAME_REPLIER_IGNORED, KBUS_NAME_REPLIER_UNBOUND,
-	KBUS_NAME_UNBIND_EVENTS_LOST,
+	KBUS_NAME_REPLIER_NOROOM, KBUS_NAME_UNBIND_EVENTS_LOST,
 };
 
 /* And three that are made: as long as can be, with a wildcard, and too long */

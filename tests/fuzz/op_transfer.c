@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The operation `transfer`: the same message several times, and room for some. */
+#include <err.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +18,9 @@
 
 /* Which of the four pieces of memory is of the kind that the operation says */
 enum { PLACE_SEND, PLACE_IDS, PLACE_RECEIVE, PLACE_ARGUMENT };
+
+/* A length of a piece with which one of the words is set that must be zero */
+#define UNKNOWN	1000
 
 /* There may be as many in the room. */
 #define TIMES	(ROOM / 48 + 1)
@@ -62,6 +66,21 @@ static void look_at(struct slot *slot, const unsigned char *room, const struct k
 	}
 }
 
+/* A word that must be zero is not. Whatever else is asked for, nothing may come of it. */
+static long transfer_unknown(struct slot *slot, struct kbus_transfer *t, uint32_t which)
+{
+	long got;
+
+	if (which % 6 == 5)
+		t->flags = 1U << which % 32;
+	else
+		t->reserved[which % 6] = 1U << which % 32;
+	got = result(ioctl(slot_fd(slot), KBUS_IOC_TRANSFER, t));
+	if (got >= 0)
+		errx(1, "TRANSFER does what it cannot know");
+	return got;
+}
+
 long op_transfer(struct task *task, const uint32_t *arg)
 {
 	const uint32_t how = arg[5], memory = how >> HOW_MEMORY_SHIFT & HOW_MEMORY_MASK;
@@ -96,6 +115,8 @@ long op_transfer(struct task *task, const uint32_t *arg)
 	else if (pick / 64 % 4 == 2)
 		t.times = t.receive;
 
+	if (pick == UNKNOWN)
+		return transfer_unknown(slot, &t, arg[3]);
 	task_alarm(task, true);
 	if (odd == PLACE_ARGUMENT)
 		got = ioctl_placed(task, slot_fd(slot), KBUS_IOC_TRANSFER, memory, &t, sizeof(t));

@@ -40,6 +40,7 @@ long op_poll(struct task *task, const uint32_t *arg);
 
 long op_bind(struct task *task, const uint32_t *arg);
 long op_unbind(struct task *task, const uint32_t *arg);
+long op_swarm(struct task *task, const uint32_t *arg);
 long op_crowd(struct task *task, const uint32_t *arg);
 long op_replier(struct task *task, const uint32_t *arg);
 long op_resolve(struct task *task, const uint32_t *arg);

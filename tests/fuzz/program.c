@@ -24,6 +24,7 @@ const struct op_type op_types[] = {
 	{ "bind", op_bind, 14, { ARG_SLOT, ARG_NAME, ARG_ROLE, ARG_MEMORY, ARG_MEMORY } },
 	{ "unbind", op_unbind, 10, { ARG_SLOT, ARG_NAME, ARG_ROLE, ARG_MEMORY, ARG_MEMORY } },
 	{ "crowd", op_crowd, 1, { ARG_SLOT, ARG_MANY, ARG_ROLE } },
+	{ "swarm", op_swarm, 1, { ARG_SLOT, ARG_MANY, ARG_NAME, ARG_PICK } },
 	{ "replier", op_replier, 3, { ARG_SLOT, ARG_NAME, ARG_MEMORY, ARG_MEMORY } },
 	{ "resolve", op_resolve, 3, { ARG_SLOT, ARG_NAME, ARG_MEMORY, ARG_MEMORY } },
 	{ "message", op_message, 30,

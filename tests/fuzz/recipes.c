@@ -79,6 +79,19 @@ static const char * const recipes[][RECIPE_OPS] = {
 		"0 bind 0 1 1 0 0", "0 maxmsgs 1 2 0", "0 message 1 1 1 0 0 128",
 		"0 message 1 1 1 0 0 128", "0 message 1 1 1 0 0 128", "0 take 0 0",
 		"0 message 0 1 3 0 0 128", "0 message 1 1 1 0 0 128",
+	}, {	/* what can never fit is refused, at once and to who sleeps */
+		"0 maxmsgs 0 2 0", "0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0",
+		"0 message 1 0 0 0 0 128", "1 message 1 0 16 0 0 128",
+		"2 message 2 0 16 0 0 128", "0 bind 0 6 0 0 0", "0 maxmsgs 0 1 0",
+		"0 message 3 0 16 0 0 128", "0 take 0 15", "0 message 3 0 16 0 0 128",
+	}, {	/* a kept message leaves the line, and those behind it go on */
+		"0 nonblock 1 1", "0 maxmsgs 0 2 0", "0 bind 0 0 0 0 0", "0 bind 0 9 0 0 0",
+		"0 message 3 0 0 0 0 128", "0 message 1 0 16 0 0 128", "1 message 2 1 16 0 0 128",
+		"2 message 3 1 16 0 0 128", "0 take 0 0", "0 discard 1", "0 take 0 15",
+	}, {	/* a Request that fails for want of a replier frees the slot that others wait for */
+		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "1 message 1 0 16 0 0 128",
+		"2 message 2 0 16 0 0 128", "0 message 0 1 1 0 0 128", "0 take 0 0",
+		"0 message 0 1 1 0 0 128", "0 take 0 0", "0 message 0 1 1 0 0 128", "0 take 0 0",
 	}, {	/* a descriptor travels, and its KSock closes on the way */
 		"0 bind 0 1 1 0 0", "0 message 1 1 1 0 0 128", "0 pass 0 4 0", "1 pass 1 5 3",
 		"0 take 5 0", "0 pass 5 4 2",
@@ -96,6 +109,28 @@ static const char * const rare_recipes[][RECIPE_OPS] = {
 		"0 bind 0 0 0 0 0", "0 message 1 0 0 3000 0 128", "1 message 2 0 16 3000 0 0",
 		"1 limit 0 100", "1 send 2 0", "0 message 1 0 32 500 0 128", "2 take 0 0",
 		"0 bind 3 0 1 0 0", "2 limit 0 1000000",
+	}, {	/* answers find no room in the queue, by bytes */
+		"0 limit 1 2", "0 bind 0 1 1 0 0", "0 message 1 1 1 0 0 128",
+		"0 message 1 1 1 0 0 128", "0 message 1 1 1 0 0 128", "0 take 0 0",
+		"0 message 0 1 3 300 0 128", "0 take 0 0", "0 message 0 1 3 300 0 128",
+		"0 message 0 1 3 0 0 128", "0 take 0 0", "0 transfer 0 1 3 300 0 128",
+		"0 take 1 15", "0 limit 1 1000000",
+	}, {	/* answers find no room in what their user may have */
+		"0 bind 0 1 1 0 0", "0 message 1 1 1 0 0 128", "0 message 1 1 1 0 0 128",
+		"0 take 0 0", "0 take 0 0", "0 bind 3 0 0 0 0", "0 message 3 0 0 5000 0 128",
+		"0 limit 0 40", "0 message 0 1 4 4000 0 128", "0 message 0 1 3 0 0 128",
+		"1 take 3 15", "0 limit 0 1000000", "0 take 1 15",
+	}, {	/* many wait, and then nobody is there to wait for */
+		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
+		"0 swarm 0 25 0 0", "0 swarm 0 25 0 1", "1 message 2 0 16 0 0 128",
+		"0 swarm 0 25 0 2", "0 take 0 0", "0 take 0 0", "0 close 0",
+	}, {	/* many wait, and room comes in large steps and for bytes */
+		"0 maxmsgs 0 1 0", "0 bind 0 0 0 0 0", "0 message 1 0 0 0 0 128",
+		"0 swarm 0 25 0 1", "0 swarm 0 25 0 0", "0 limit 1 1", "0 maxmsgs 0 100 0",
+		"0 take 0 15", "0 limit 1 1000000", "0 take 0 15", "0 unbind 0 0 0 0 0",
+	}, {	/* anybody who may write may set what all share */
+		"0 limit 10 1", "0 switch 0 2 1 0", "0 switch 0 3 1 0", "0 switch 0 2 0 0",
+		"0 switch 0 3 0 0", "0 limit 10 0", "0 switch 0 2 0 0", "0 maxmsgsize 0 1000 0",
 	}, {	/* other limits are reached */
 		"0 limit 4 5", "0 open 5 0 2", "0 open 6 1 1", "0 limit 4 1000", "0 limit 3 2",
 		"0 bind 0 0 0 0 0", "0 bind 0 0 0 0 0", "0 bind 0 0 1 0 0", "0 limit 3 1000",

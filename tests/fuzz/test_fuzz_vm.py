@@ -18,7 +18,7 @@ from tests.kernel.helpers import bindings, stats_lines
 
 HERE = Path(__file__).parent
 SEED = os.environ.get("KBUS_FUZZ_SEED", "1")
-SECONDS = os.environ.get("KBUS_FUZZ_SECONDS", "10")
+SECONDS = os.environ.get("KBUS_FUZZ_SECONDS", "20")
 BITS = {"armv7l": [32]}.get(os.uname().machine, [64, 32])
 """The user spaces that the kernel has."""
 KCOV = Path("/sys/kernel/debug/kcov")

@@ -123,8 +123,16 @@ static void begin(unsigned int number, unsigned int threads)
 	task_loop(&worker.tasks[0]);
 
 	/* Some are other users, who may do less and have limits of their own. */
-	if (number % 3 == 2 && (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)))
-		err(2, "setuid");
+	worker.is_nobody = number % 3 == 2;
+	if (worker.is_nobody && (setgroups(0, NULL) || setgid(NOBODY) || setresuid(NOBODY, NOBODY, 0)))
+		err(2, "setresuid");
+}
+
+/* Only root may look at /proc/kbus, and put devices back as they were. The C library does it for all threads. */
+static void be_root(bool on)
+{
+	if (worker.is_nobody && seteuid(on ? 0 : NOBODY))
+		err(2, "seteuid");
 }
 
 static void begin_program(void)
@@ -138,26 +146,35 @@ static void begin_program(void)
 		err(2, "socketpair");
 }
 
-static bool end_children(void)
+static bool end_child(pid_t child)
 {
-	unsigned int i;
 	int status;
 
-	for (i = 0; i < CHILDREN; i++) {
-		pid_t child = worker.children[i];
+	kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) != child)
+		;
+	if (!status || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+		return true;
+	say("worker %u: a child ended with status %#x", worker.number, status);
+	return false;
+}
 
-		if (!child)
-			continue;
-		kill(child, SIGKILL);
-		while (waitpid(child, &status, 0) != child)
-			;
+static bool end_children(void)
+{
+	bool fine = true;
+	unsigned int i;
+
+	for (i = 0; i < CHILDREN; i++) {
+		if (worker.children[i])
+			fine &= end_child(worker.children[i]);
 		worker.children[i] = 0;
-		if (status && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
-			say("worker %u: a child ended with status %#x", worker.number, status);
-			return false;
-		}
 	}
-	return true;
+	for (i = 0; i < SWARM; i++) {
+		if (worker.sleepers[i])
+			fine &= end_child(worker.sleepers[i]);
+		worker.sleepers[i] = 0;
+	}
+	return fine;
 }
 
 /* What concerns everybody is not left as it is. */
@@ -166,7 +183,9 @@ static void settle(void)
 	if (!atomic_exchange(&worker.limits_changed, false))
 		return;
 	limits_restore();
+	be_root(true);
 	devices_restore_sizes();
+	be_root(false);
 }
 
 static bool end_program(void)
@@ -179,7 +198,11 @@ static bool end_program(void)
 	settle();
 	for (i = 0; i < SLOTS; i++)
 		slot_put(&worker.slots[i], -1);
-	return fine && check_none_of(getpid());
+	swarm_end(&worker);
+	be_root(true);
+	fine = fine && check_none_of(getpid());
+	be_root(false);
+	return fine;
 }
 
 /* Return whether all is as it must be. */
