@@ -24,7 +24,7 @@ no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
 watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
 PACKAGES := busybox-static file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
-	python3 python3-venv qemu-system-x86 tmux tshark udev
+	python3 python3-venv qemu-system-x86 spin tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
 # For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
 JAVA := openjdk-17-jre-headless
@@ -34,9 +34,10 @@ BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystem
 
 # The tests that need the module loaded run in the virtual machine.
 VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
-# On a debug kernel: all that is about the module, and what such a kernel is needed for. It is no place to measure times,
-# nor to see whether the fuzzer can repeat itself, or the tests name all rules.
-DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% %/test_latency_vm.py,$(VM_TESTS)) \
+# On a debug kernel: all that is about the module, and what such a kernel is needed for. It is no place to measure times or
+# memory, nor to see whether the fuzzer can repeat itself, or the tests name all rules.
+DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% \
+		%/test_latency_vm.py %/test_proc_vm.py %/test_answers_vm.py %/test_observer_vm.py,$(VM_TESTS)) \
 	$(if $(filter kcsan,$(KERNEL)),,$(wildcard tests/debug)) --ignore-glob=*/test_cli_*.py \
 	--ignore-glob=*/test_rules.py \
 	--deselect=fuzz/test_fuzz_vm.py::test_one_worker_does_the_same_each_time
