@@ -2,7 +2,7 @@
 """BIND and SEND when a hash table must grow at once, and its memory cannot be had.
 
 A table grows in a worker, in good time. Only if that does not come to run, an insertion has to do it. Here
-the worker does not: this thread keeps the processor that it would run on.
+the worker does not: this thread, and another while this one sleeps, keep the processor that it would run on.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import ctypes
 import errno
 import functools
 import os
+import signal
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,22 +30,6 @@ SIZE = 64
 NAME = faults.buffer(b"$.The.Last")
 BIND = struct.pack("=II", 0, len(NAME))
 THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
-
-
-@pytest.fixture
-def processor() -> Iterator[None]:
-    """Nothing but this thread, and what has to do with interrupts, runs on processor 0."""
-    limit = THROTTLING.read_text()
-    before = os.sched_getaffinity(0)
-    THROTTLING.write_text("-1")
-    os.sched_setaffinity(0, {0})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.sched_setaffinity(0, before)
-        THROTTLING.write_text(limit)
 
 
 class NewDevice:
@@ -78,6 +63,38 @@ def device() -> Iterator[NewDevice]:
         new = NewDevice()
         yield new
         new.close()
+
+
+@contextmanager
+def keeper() -> Iterator[None]:
+    """A process that keeps the processor of this thread while this thread sleeps, as it inherits its place."""
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            pass
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+@pytest.fixture
+def processor(device: NewDevice) -> Iterator[None]:
+    """Nothing but this thread, its keeper, and what has to do with interrupts, runs on processor 0."""
+    limit = THROTTLING.read_text()
+    before = os.sched_getaffinity(0)
+    THROTTLING.write_text("-1")
+    os.sched_setaffinity(0, {0})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        with keeper():
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+            yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, before)
+        THROTTLING.write_text(limit)
 
 
 def assert_growth_can_fail(table: str) -> None:

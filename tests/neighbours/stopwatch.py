@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,9 +25,12 @@ class Times(NamedTuple):
 
 
 class Stopwatch:
-    """A process on BYSTANDERS_CPU, of the user UID. A context manager, which ends it."""
+    """A process on BYSTANDERS_CPU, of the user UID. A context manager, which ends it.
 
-    def __init__(self) -> None:
+    If it `is_first`, no other task takes the processor from it: whatever time it loses, it waits.
+    """
+
+    def __init__(self, is_first: bool = False) -> None:
         self._process = subprocess.Popen(
             [PROGRAMS / "stopwatch", str(BYSTANDERS_CPU)],
             stdin=subprocess.PIPE,
@@ -36,6 +40,8 @@ class Stopwatch:
             group=UID,
             extra_groups=[],
         )
+        if is_first:
+            os.sched_setscheduler(self._process.pid, os.SCHED_FIFO, os.sched_param(1))
 
     def begin(self, what: str, count: int, interval: int) -> None:
         """Begin to "send" or "read", one message each `interval` microseconds."""

@@ -21,9 +21,9 @@ pytestmark = [
 REQUESTS = 100_000
 """Ten times as many as a KSock may have by default, to be seen among other delays of an emulated machine."""
 ROUNDS, COUNT = 6, 10_000
-"""Closes with Requests, as many without, and messages that are sent meanwhile."""
-GOAL = 3.0
-"""How many times its idle value the worst SEND of a round may be, by the medians."""
+"""Closes, and messages that are sent meanwhile."""
+GOAL = 3000
+"""Microseconds that the worst SEND of a round may take, by the median. Such a close in one step took 12 ms."""
 ATTEMPTS = 2
 """How often that is measured before it is a failure."""
 
@@ -32,24 +32,23 @@ ATTEMPTS = 2
 def test_a_close_with_many_unanswered_requests(open_to_all: None, neighbour: StartNeighbour) -> None:
     """If a close were one step, a SEND would wait for the whole of it in each round."""
     queue, bytes = parameter("max_queue_length", REQUESTS), parameter("max_user_bytes", 1 << 30)
-    with queue, bytes, Stopwatch() as stopwatch:
+    with queue, bytes, Stopwatch(is_first=True) as stopwatch:
         for _ in range(ATTEMPTS):
-            idle, orphaned = worst(stopwatch, neighbour)
-            print(f"worst SEND: {idle} us, with Requests {orphaned} us")
-            if orphaned <= GOAL * idle:
+            measured = worst(stopwatch, neighbour)
+            print(f"worst SEND, in us: {measured}")
+            if median(measured) <= GOAL:
                 return
-    pytest.fail(f"worst SEND: {idle} us, with Requests {orphaned} us")
+    pytest.fail(f"worst SEND, in us: {measured}")
 
 
 def worst(stopwatch: Stopwatch, neighbour: StartNeighbour) -> list[float]:
-    """The worst SEND while a KSock closes, without Requests and with them: medians over the rounds."""
-    seen: dict[str, list[float]] = {"": [], "flood $.Own 0 REQUEST": []}
+    """The worst SEND while a KSock with Requests closes, in each round."""
+    times = []
     for _ in range(ROUNDS):
-        for ask, times in seen.items():
-            # The answers are still owed after the close of who asked.
-            with neighbour(f"open 1 queue {REQUESTS} serve $.Own done pause", uid=NOBODY - 1):
-                asker = neighbour(f"open 1 queue {REQUESTS} {ask} done pause")
-                stopwatch.begin("send", COUNT, 0)
-                asker.kill()
-                times.append(stopwatch.end().max)
-    return [median(times) for times in seen.values()]
+        # The answers are still owed after the close of who asked.
+        with neighbour(f"open 1 queue {REQUESTS} serve $.Own done pause", uid=NOBODY - 1):
+            asker = neighbour(f"open 1 queue {REQUESTS} flood $.Own 0 REQUEST done pause")
+            stopwatch.begin("send", COUNT, 0)
+            asker.kill()
+            times.append(stopwatch.end().max)
+    return times
