@@ -25,6 +25,7 @@ LIMIT = 300
 CASES = {
     "TRANSFER": "solo transfer",
     "SEQPACKET": "solo seqpacket",
+    "TRANSFER, 32 a call": "solo transfer32",
     "TRANSFER, 64 KiB": "solo transfer --size 65536",
     "SEQPACKET, 64 KiB": "solo seqpacket --size 65536",
     "Request and reply": "round-trip transfer",
