@@ -81,8 +81,6 @@ struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 
 void kbus_request_free(struct kbus_request *req)
 {
-	if (!req)
-		return;
 	if (req->payer) {
 		kbus_user_uncharge(req->payer, kbus_request_cost(req));
 		kbus_user_put(req->payer);

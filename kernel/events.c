@@ -309,9 +309,10 @@ again:
 }
 
 /* Make an item that stands for an event too many say so instead, once a queue. */
-static bool kbus_event_end_list(struct kbus_queue *q, struct kbus_item *item,
+static bool kbus_event_end_list(struct kbus_plan *plan, struct kbus_item *item,
 				struct kbus_msg *end)
 {
+	struct kbus_queue *q = &kbus_plan_ksock(plan)->q;
 	bool first;
 
 	if (!end)
@@ -323,9 +324,11 @@ static bool kbus_event_end_list(struct kbus_queue *q, struct kbus_item *item,
 	if (!first)
 		return false;
 
+	plan->bytes -= kbus_item_cost(item);
 	kbus_msg_put(item->msg);
 	refcount_inc(&end->refs);
 	item->msg = end;
+	plan->bytes += kbus_item_cost(item);
 	item->ends_events = true;
 	return true;
 }
@@ -348,7 +351,7 @@ static bool kbus_event_set_aside(struct kbus_send *s, struct kbus_msg *end)
 				continue;
 			if (kbus_user_count(&s->dev->events_aside, KBUS_MAX_EVENTS_ASIDE)) {
 				item->is_aside = true;
-			} else if (kbus_event_end_list(&kbus_plan_ksock(plan)->q, item, end)) {
+			} else if (kbus_event_end_list(plan, item, end)) {
 				/* It is queued, but not the event. */
 				plan->taken--;
 				ended = true;

@@ -52,6 +52,7 @@
 #include <linux/uidgid.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
+#include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
@@ -119,8 +120,26 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies);
-void kbus_user_look_again(struct kbus_user *user);
-size_t kbus_user_bytes_left(struct kbus_user *user);
+void kbus_user_feed_soon(struct kbus_user *user);
+
+/*
+ * There may be bytes for those who wait for some, or they may need less. The caller
+ * has changed what they look at, with a full barrier after it.
+ */
+static inline void kbus_user_look_again(struct kbus_user *user)
+{
+	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
+	if (unlikely(!list_empty_careful(&user->starving)))
+		kbus_user_feed_soon(user);
+}
+
+static inline size_t kbus_user_bytes_left(struct kbus_user *user)
+{
+	unsigned long limit = READ_ONCE(kbus_max_user_bytes);
+	unsigned long used = atomic_long_read(&user->bytes);
+
+	return used < limit ? limit - used : 0;
+}
 
 /* ---- group.c: KSocks whose memory one control group has ---- */
 
@@ -226,7 +245,7 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @nr_pages: length of @pages, of which the last ones may still be NULL
  * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
  * @payer: who is charged @cost for a message that has not been delivered, or NULL
- * @group: whose memory it is; the group stays for as long as @pages do
+ * @owner: kbus_group.serial of whose memory it is
  * @pages: the bytes from @head_len on
  * @queued_at: when it was queued for the first KSock that asks, in ns, or 0
  * @items: for its first copies, so that most messages are one object
@@ -243,13 +262,27 @@ struct kbus_msg {
 	u32 cost;
 	u32 nr_pages;
 	struct kbus_user *payer;
-	const struct kbus_group *group;
+	u64 owner;
 	void **pages;
 	atomic64_t queued_at;
 	u8 nr_items_used;
 	struct kbus_item items[KBUS_MSG_ITEMS];
 	u8 head[] __aligned(8);
 };
+
+/* Is the item a part of its message? */
+static inline bool kbus_item_is_inside(const struct kbus_item *item)
+{
+	const struct kbus_msg *msg = item->msg;
+
+	return msg && item >= msg->items && item < msg->items + KBUS_MSG_ITEMS;
+}
+
+/* Bytes of memory that a copy takes of its reader's */
+static inline u32 kbus_item_cost(const struct kbus_item *item)
+{
+	return item->msg->cost + (kbus_item_is_inside(item) ? 0 : sizeof(*item));
+}
 
 int kbus_msg_cache_init(void);
 void kbus_msg_cache_exit(void);
@@ -269,11 +302,13 @@ void kbus_msg_begin(struct kbus_msg *msg, const char *name, u32 to, u32 data_len
 void kbus_msg_append_bytes(struct kbus_msg *msg, const void *bytes, u32 count);
 void kbus_msg_append_padding(struct kbus_msg *msg, u32 len);
 void kbus_msg_finish(struct kbus_msg *msg);
-int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from);
+int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from,
+		    const struct kbus_group *group);
 size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flags,
 			struct iov_iter *to);
 void kbus_msg_uncharge(struct kbus_msg *msg);
 void kbus_msg_put(struct kbus_msg *msg);
+void kbus_msg_free_small(struct kbus_msg *msg);
 void kbus_page_free(void *page);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
@@ -317,16 +352,17 @@ static inline const char *kbus_msg_name(const struct kbus_msg *msg)
 	return (const char *)msg->head + kbus_msg_name_offset(kbus_msg_header(msg));
 }
 
-/* ---- spares.c: pages that the next messages will want ---- */
+/* ---- spares.c: memory that the next messages will want ---- */
 
 int kbus_spares_init(void);
 void kbus_spares_exit(void);
 void kbus_spares_get(void);
 void kbus_spares_put(void);
+struct kbus_msg *kbus_spare_msg(const struct kbus_group *group);
+bool kbus_spare_msg_keep(struct kbus_msg *msg);
 unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
 			      unsigned int count);
-unsigned int kbus_spare_pages_keep(const struct kbus_group *group, void **pages,
-				   unsigned int count);
+unsigned int kbus_spare_pages_keep(u64 owner, void **pages, unsigned int count);
 
 /* ---- wake.c: those who sleep or poll at a KSock ---- */
 
@@ -362,10 +398,25 @@ static inline void kbus_wakes_init(struct kbus_wakes *wakes)
 	wakes->list = wakes->few;
 }
 
+void kbus_wakes_wake(struct kbus_wakes *wakes);
+
+/* Wake all of them; no lock is held. */
+static inline void kbus_wakes_flush(struct kbus_wakes *wakes)
+{
+	if (wakes->count)
+		kbus_wakes_wake(wakes);
+}
+
+/* The same, for the last time */
+static inline void kbus_wakes_end(struct kbus_wakes *wakes)
+{
+	kbus_wakes_flush(wakes);
+	if (unlikely(wakes->list != wakes->few))
+		kvfree(wakes->list);
+}
+
 void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count);
-void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
-void kbus_wakes_flush(struct kbus_wakes *wakes);
-void kbus_wakes_end(struct kbus_wakes *wakes);
+void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
 void kbus_wake_later(struct kbus_ksock *ks, __poll_t events);
 void kbus_wake_work(struct work_struct *work);
 int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
@@ -453,14 +504,27 @@ void kbus_queue_miss(struct kbus_queue *q, u32 copies);
 struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
 void kbus_queue_empty(struct kbus_queue *q);
-u32 kbus_item_cost(const struct kbus_item *item);
+void kbus_item_free(struct kbus_item *item);
 void kbus_copy_free(struct kbus_user *holder, struct kbus_item *item);
 void kbus_place_free(struct kbus_user *holder, struct kbus_item *item);
-void kbus_pool_init(struct kbus_pool *pool);
 void kbus_pool_fill(struct kbus_pool *pool, u32 count, gfp_t gfp);
 struct kbus_item *kbus_pool_take(struct kbus_pool *pool);
 void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item);
-void kbus_pool_free(struct kbus_pool *pool);
+void kbus_pool_drain(struct kbus_pool *pool);
+
+static inline void kbus_pool_init(struct kbus_pool *pool)
+{
+	INIT_LIST_HEAD(&pool->items);
+	pool->count = 0;
+	pool->exhausted = false;
+}
+
+static inline void kbus_pool_free(struct kbus_pool *pool)
+{
+	if (unlikely(pool->count))
+		kbus_pool_drain(pool);
+}
+
 int kbus_queue_cache_init(void);
 void kbus_queue_cache_exit(void);
 
@@ -647,7 +711,8 @@ struct kbus_plan {
 	u32 taken;			/* of them in @items */
 	u32 must;			/* that it must have, or nobody gets any */
 	u32 room;			/* for so many, when the plan was begun */
-	u32 paid;			/* bytes of @items that the user is charged for anyway */
+	size_t bytes;			/* of memory that @items take, */
+	u32 paid;			/* and those for which the user is charged anyway */
 	bool is_charged;		/* and it is charged for the rest */
 	bool has_line;			/* others wait for room there */
 	bool observes;			/* plain copies may be missed, whoever sends */
@@ -709,6 +774,18 @@ struct kbus_ksock {
 };
 
 extern const struct file_operations kbus_fops;
+
+/*
+ * Remember that @ks is to be woken, if anybody waits there. It stays for as long
+ * as a lock is held, which is long enough to take a reference.
+ */
+static inline void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks,
+				  __poll_t events)
+{
+	/* Its barrier pairs with those of kbus_sleep_until() and kbus_poll_wait(). */
+	if (wq_has_sleeper(&ks->wq) || READ_ONCE(ks->crowd))
+		kbus_wakes_add_waited(wakes, ks, events);
+}
 
 static inline void kbus_ksock_get(struct kbus_ksock *ks)
 {

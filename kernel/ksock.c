@@ -212,7 +212,7 @@ static int kbus_ksock_add_out(struct kbus_ksock *ks, struct kbus_msg *piece)
 	}
 
 	left = ks->out->len - ks->out->filled;
-	err = kbus_msg_append(ks->out, piece, from);
+	err = kbus_msg_append(ks->out, piece, from, ks->group);
 	if (err) {
 		if (from) {
 			kbus_msg_put(ks->out);

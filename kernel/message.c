@@ -72,13 +72,19 @@ static bool kbus_msg_is_small(u32 head_len)
 	return head_len <= KBUS_MSG_SMALL;
 }
 
-/* Give back the memory of the object itself. */
+/* Give back the memory of a small message. */
+void kbus_msg_free_small(struct kbus_msg *msg)
+{
+	kmem_cache_free(kbus_msg_cache, msg);
+}
+
+/* Give back the memory of the object itself, or keep it for the next message. */
 static void kbus_msg_free(struct kbus_msg *msg)
 {
-	if (kbus_msg_is_small(msg->head_len))
-		kmem_cache_free(kbus_msg_cache, msg);
-	else
+	if (!kbus_msg_is_small(msg->head_len))
 		kfree(msg);
+	else if (!kbus_spare_msg_keep(msg))
+		kbus_msg_free_small(msg);
 }
 
 /* Bytes that the message's pages and the list of them take, once all are there */
@@ -91,57 +97,70 @@ static u32 kbus_msg_pages_cost(u32 nr_pages)
 static u32 kbus_msg_cost(u32 len)
 {
 	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
-	u32 cost = KBUS_MSG_LEAST;
+	u32 cost;
 
-	if (!kbus_msg_is_small(head_len))
-		cost = kmalloc_size_roundup(sizeof(struct kbus_msg) + head_len);
+	if (kbus_msg_is_small(len))
+		return KBUS_MSG_LEAST;
+	cost = kmalloc_size_roundup(sizeof(struct kbus_msg) + head_len);
 	if (len > head_len)
 		cost += kbus_msg_pages_cost(DIV_ROUND_UP(len - head_len, PAGE_SIZE));
 	return cost;
 }
 
-/* The memory of a message, of the group that is entered */
-static struct kbus_msg *kbus_msg_alloc_entered(u32 len, u32 head_len, gfp_t gfp)
+/* The memory of a message that is not small, and the list of its pages, all of them NULL */
+static struct kbus_msg *kbus_msg_alloc_large(u32 len, gfp_t gfp)
 {
-	struct kbus_msg *msg;
+	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
+	struct kbus_msg *msg = kmalloc(struct_size(msg, head, head_len), gfp);
 
-	if (kbus_msg_is_small(head_len))
-		msg = kmem_cache_alloc(kbus_msg_cache, gfp);
-	else
-		msg = kmalloc(struct_size(msg, head, head_len), gfp);
 	if (!msg)
 		return NULL;
 	msg->head_len = head_len;
-	msg->pages = NULL;
-	msg->nr_pages = 0;
-	if (len == head_len)
-		return msg;
-
 	msg->nr_pages = DIV_ROUND_UP(len - head_len, PAGE_SIZE);
+	msg->pages = NULL;
+	if (!msg->nr_pages)
+		return msg;
 	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), gfp);
 	if (!msg->pages) {
-		kbus_msg_free(msg);
+		kfree(msg);
 		return NULL;
 	}
+	return msg;
+}
+
+static struct kbus_msg *kbus_msg_alloc_small(gfp_t gfp)
+{
+	struct kbus_msg *msg = kmem_cache_alloc(kbus_msg_cache, gfp);
+
+	if (!msg)
+		return NULL;
+	msg->nr_pages = 0;
+	msg->pages = NULL;
 	return msg;
 }
 
 static struct kbus_msg *kbus_msg_alloc(u32 len, u32 cost, const struct kbus_group *group,
 				       gfp_t gfp)
 {
-	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
-	struct mem_cgroup *before = kbus_group_enter(group);
-	struct kbus_msg *msg = kbus_msg_alloc_entered(len, head_len, gfp);
+	const bool is_small = kbus_msg_is_small(len);
+	struct kbus_msg *msg = is_small ? kbus_spare_msg(group) : NULL;
+	struct mem_cgroup *before;
 
-	kbus_group_leave(before);
+	if (!msg) {
+		before = kbus_group_enter(group);
+		msg = is_small ? kbus_msg_alloc_small(gfp) : kbus_msg_alloc_large(len, gfp);
+		kbus_group_leave(before);
+	}
 	if (!msg)
 		return NULL;
+	if (is_small)
+		msg->head_len = len;
 	refcount_set(&msg->refs, 1);
 	msg->len = len;
 	msg->filled = 0;
 	msg->cost = cost;
 	msg->payer = NULL;
-	msg->group = group;
+	msg->owner = group->serial;
 	msg->nr_items_used = 0;
 	atomic64_set(&msg->queued_at, 0);
 	if (msg->pages)
@@ -192,14 +211,15 @@ static bool kbus_msg_add_run(struct kbus_msg *msg, unsigned int i)
 }
 
 /* Give the message the page that its byte @pos is in; if it has none, nor has it any after it. */
-static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos, gfp_t gfp)
+static int kbus_msg_add_page(struct kbus_msg *msg, u32 pos, const struct kbus_group *group,
+			     gfp_t gfp)
 {
 	unsigned int i = (pos - msg->head_len) >> PAGE_SHIFT;
 	struct mem_cgroup *before;
 
 	if (msg->pages[i])
 		return 0;
-	before = kbus_group_enter(msg->group);
+	before = kbus_group_enter(group);
 	if (!kbus_msg_add_run(msg, i)) {
 		msg->pages[i] = (void *)__get_free_page(gfp);
 		if (msg->pages[i])
@@ -237,7 +257,8 @@ static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
 }
 
 /* Copy what a message still lacks from user memory. Return 0, -EFAULT or -ENOMEM. */
-static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
+static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from,
+			 const struct kbus_group *group)
 {
 	u32 count = msg->head_len - msg->filled;
 
@@ -247,7 +268,7 @@ static int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from)
 	while (msg->filled < msg->len) {
 		u32 span;
 
-		if (kbus_msg_add_page(msg, msg->filled, KBUS_GFP))
+		if (kbus_msg_add_page(msg, msg->filled, group, KBUS_GFP))
 			return -ENOMEM;
 		span = kbus_msg_span(msg, msg->filled, msg->len - msg->filled);
 		if (copy_from_iter(kbus_msg_at(msg, msg->filled), span, from) != span)
@@ -274,11 +295,76 @@ struct kbus_msg *kbus_msg_from_iter(struct iov_iter *from, u32 len,
 
 	if (IS_ERR(msg))
 		return msg;
-	err = kbus_msg_fill(msg, from);
+	err = kbus_msg_fill(msg, from, writer->group);
 	if (!err)
 		return msg;
 	kbus_msg_put(msg);
 	return ERR_PTR(err);
+}
+
+/*
+ * copy_from_user(), where @count bytes, whole words, are known to fit into @to. What it checks
+ * beyond that, whether they are in one object, takes as long as a short message does.
+ */
+static bool kbus_get_words(void *to, const void __user *from, u32 count)
+{
+	const unsigned long __user *words = from;
+	unsigned long *word = to;
+	u32 left = count;
+
+	if (count > KBUS_MSG_SMALL || !IS_ALIGNED((uintptr_t)from, sizeof(*word)))
+		return !copy_from_user(to, from, count);
+	if (!user_read_access_begin(from, count))
+		return false;
+	for (; left >= 4 * sizeof(*word); left -= 4 * sizeof(*word)) {
+		unsafe_get_user(word[0], words + 0, fault);
+		unsafe_get_user(word[1], words + 1, fault);
+		unsafe_get_user(word[2], words + 2, fault);
+		unsafe_get_user(word[3], words + 3, fault);
+		word += 4;
+		words += 4;
+	}
+	for (; left >= sizeof(*word); left -= sizeof(*word))
+		unsafe_get_user(*word++, words++, fault);
+	if (left)
+		unsafe_get_user(*(u32 *)word, (const u32 __user *)words, fault);
+	user_read_access_end();
+	return true;
+fault:
+	user_read_access_end();
+	return false;
+}
+
+/* Copy a message out likewise, and then its flags as this reader sees them. */
+static bool kbus_put_words(void __user *to, const void *from, u32 count, u32 flags)
+{
+	struct kbus_message_header __user *hdr = to;
+	unsigned long __user *words = to;
+	const unsigned long *word = from;
+	u32 left = count;
+
+	if (count > KBUS_MSG_SMALL || !IS_ALIGNED((uintptr_t)to, sizeof(*word)))
+		return !copy_to_user(to, from, count) && !put_user(flags, &hdr->flags);
+	if (!user_write_access_begin(to, count))
+		return false;
+	for (; left >= 4 * sizeof(*word); left -= 4 * sizeof(*word)) {
+		unsafe_put_user(word[0], words + 0, fault);
+		unsafe_put_user(word[1], words + 1, fault);
+		unsafe_put_user(word[2], words + 2, fault);
+		unsafe_put_user(word[3], words + 3, fault);
+		word += 4;
+		words += 4;
+	}
+	for (; left >= sizeof(*word); left -= sizeof(*word))
+		unsafe_put_user(*word++, words++, fault);
+	if (left)
+		unsafe_put_user(*(const u32 *)word, (u32 __user *)words, fault);
+	unsafe_put_user(flags, &hdr->flags, fault);
+	user_write_access_end();
+	return true;
+fault:
+	user_write_access_end();
+	return false;
 }
 
 /**
@@ -294,7 +380,7 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 				    struct kbus_ksock *writer)
 {
 	const u32 max_len = READ_ONCE(writer->dev->max_msg_size);
-	struct kbus_message_header hdr;
+	struct kbus_message_header hdr __aligned(sizeof(long));
 	struct iov_iter rest;
 	struct kbus_msg *msg;
 	u32 len;
@@ -302,7 +388,7 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 
 	if (available < sizeof(hdr))
 		return ERR_PTR(-EINVAL);
-	if (copy_from_user(&hdr, from, sizeof(hdr)))
+	if (!kbus_get_words(&hdr, from, sizeof(hdr)))
 		return ERR_PTR(-EFAULT);
 	err = kbus_msg_check_header(&hdr, sizeof(hdr), max_len, &len);
 	if (err)
@@ -314,14 +400,14 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 		return msg;
 
 	*kbus_msg_header(msg) = hdr;
-	if (copy_from_user(msg->head + sizeof(hdr), from + sizeof(hdr),
-			   msg->head_len - sizeof(hdr))) {
+	if (!kbus_get_words(msg->head + sizeof(hdr), from + sizeof(hdr),
+			    msg->head_len - sizeof(hdr))) {
 		err = -EFAULT;
 	} else {
 		msg->filled = msg->head_len;
 		iov_iter_ubuf(&rest, WRITE, (void __user *)from + msg->filled,
 			      len - msg->filled);
-		err = msg->filled < len ? kbus_msg_fill(msg, &rest) : 0;
+		err = msg->filled < len ? kbus_msg_fill(msg, &rest, writer->group) : 0;
 	}
 	if (!err)
 		err = kbus_msg_check_filled(msg);
@@ -351,14 +437,14 @@ void kbus_msg_append_padding(struct kbus_msg *msg, u32 len)
 
 /* kbus_msg_append(), with memory of this kind */
 static int kbus_msg_append_gfp(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from,
-			       gfp_t gfp)
+			       const struct kbus_group *group, gfp_t gfp)
 {
 	u32 count = min(piece->filled - from, msg->len - msg->filled);
 	u32 pos, end = msg->filled + count;
 
 	for (pos = max(msg->filled, msg->head_len); pos < end;
 	     pos += kbus_msg_span(msg, pos, end - pos)) {
-		if (kbus_msg_add_page(msg, pos, gfp))
+		if (kbus_msg_add_page(msg, pos, group, gfp))
 			return -ENOMEM;
 	}
 
@@ -379,14 +465,16 @@ static int kbus_msg_append_gfp(struct kbus_msg *msg, const struct kbus_msg *piec
  * @msg: the message
  * @piece: whose bytes are added
  * @from: the first of them
+ * @group: whose memory @msg is
  *
  * Bytes of @piece beyond the end of @msg are left.
  *
  * Return: 0, or -ENOMEM with @msg as it was.
  */
-int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from)
+int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from,
+		    const struct kbus_group *group)
 {
-	return kbus_msg_append_gfp(msg, piece, from, KBUS_GFP);
+	return kbus_msg_append_gfp(msg, piece, from, group, KBUS_GFP);
 }
 
 /**
@@ -402,7 +490,7 @@ struct kbus_msg *kbus_msg_clone(const struct kbus_msg *msg, const struct kbus_gr
 {
 	struct kbus_msg *clone = kbus_msg_alloc(msg->len, kbus_msg_cost(msg->len), group, gfp);
 
-	if (clone && kbus_msg_append_gfp(clone, msg, 0, gfp)) {
+	if (clone && kbus_msg_append_gfp(clone, msg, 0, group, gfp)) {
 		kbus_msg_put(clone);
 		return NULL;
 	}
@@ -456,14 +544,13 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
  */
 bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to)
 {
-	struct kbus_message_header __user *hdr = to;
 	struct iov_iter iter;
 
 	if (msg->head_len < msg->len) {
 		iov_iter_ubuf(&iter, READ, to, msg->len);
 		return kbus_msg_to_iter(msg, 0, msg->len, flags, &iter) == msg->len;
 	}
-	return !copy_to_user(to, msg->head, msg->len) && !put_user(flags, &hdr->flags);
+	return kbus_put_words(to, msg->head, msg->len, flags);
 }
 
 /* Charges for undelivered messages end here; see kbus_send_commit(). */
@@ -481,7 +568,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 
 	while (count && !msg->pages[count - 1])
 		count--;
-	for (i = kbus_spare_pages_keep(msg->group, msg->pages, count); i < count; i++) {
+	for (i = kbus_spare_pages_keep(msg->owner, msg->pages, count); i < count; i++) {
 		kbus_page_free(msg->pages[i]);
 		cond_resched();
 	}

@@ -31,31 +31,10 @@ static struct kbus_item *kbus_item_new(gfp_t gfp)
 	return item;
 }
 
-/* Is the item a part of its message? */
-static bool kbus_item_is_inside(const struct kbus_item *item)
+void kbus_item_free(struct kbus_item *item)
 {
-	const struct kbus_msg *msg = item->msg;
+	struct kbus_msg *msg = item->msg;
 
-	return msg && item >= msg->items && item < msg->items + KBUS_MSG_ITEMS;
-}
-
-/* Bytes of memory that a copy takes of its reader's */
-u32 kbus_item_cost(const struct kbus_item *item)
-{
-	u32 cost = item->msg->cost;
-
-	if (!kbus_item_is_inside(item))
-		cost += kmem_cache_size(kbus_item_cache);
-	return cost;
-}
-
-static void kbus_item_free(struct kbus_item *item)
-{
-	struct kbus_msg *msg;
-
-	if (!item)
-		return;
-	msg = item->msg;
 	if (!kbus_item_is_inside(item))
 		kmem_cache_free(kbus_item_cache, item);
 	kbus_msg_put(msg);
@@ -76,13 +55,6 @@ void kbus_place_free(struct kbus_user *holder, struct kbus_item *item)
 	if (cost)
 		kbus_user_uncharge(holder, cost);
 	kbus_item_free(item);
-}
-
-void kbus_pool_init(struct kbus_pool *pool)
-{
-	INIT_LIST_HEAD(&pool->items);
-	pool->count = 0;
-	pool->exhausted = false;
 }
 
 /* Have @count items in the pool, or as many as there is memory for. */
@@ -131,7 +103,8 @@ void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
 	kbus_msg_put(msg);
 }
 
-void kbus_pool_free(struct kbus_pool *pool)
+/* Free the items that are left. */
+void kbus_pool_drain(struct kbus_pool *pool)
 {
 	struct kbus_item *item;
 
@@ -347,8 +320,6 @@ static void kbus_queue_add_lost(struct kbus_queue *q, u32 copies)
 
 void kbus_queue_miss(struct kbus_queue *q, u32 copies)
 {
-	if (!copies)
-		return;
 	spin_lock(&q->lock);
 	kbus_queue_add_lost(q, copies);
 	spin_unlock(&q->lock);

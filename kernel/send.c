@@ -144,7 +144,8 @@ void kbus_send_end(struct kbus_send *s)
 	WARN_ON_ONCE(!list_empty(&s->plan));
 	while (s->nr_wanted)
 		kbus_group_put(s->dev, s->wanted[--s->nr_wanted]);
-	kbus_send_drop_shares(s);
+	if (!list_empty(&s->shares))
+		kbus_send_drop_shares(s);
 }
 
 /* While a message is planned, a look at its group tells what share a recipient has. */
@@ -191,6 +192,7 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	list_add_tail(&plan->node, &s->plan);
 	s->recipients++;
 	plan->share = NULL;
+	plan->bytes = 0;
 	plan->copies = 0;
 	plan->taken = 0;
 	/* One of those of the user that wrote the message has it for what that has paid. */
@@ -233,6 +235,7 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 {
 	struct kbus_share *share = plan->share;
 	struct kbus_item *item = NULL;
+	u32 cost;
 
 	if (!share) {
 		share = kbus_send_share(s, kbus_plan_ksock(plan));
@@ -246,7 +249,9 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 	/* What is set aside may come to stand for another message. */
 	if (s->when_full != KBUS_FULL_ASIDE)
 		item = kbus_item_inside(share->msg);
+	cost = share->msg->cost;
 	if (!item) {
+		cost += sizeof(*item);
 		share->need++;
 		item = kbus_pool_take(share->pool);
 		if (!item) {
@@ -257,6 +262,7 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 	}
 	refcount_inc(&share->msg->refs);
 	item->msg = share->msg;
+	plan->bytes += cost;
 	list_add_tail(&item->node, &plan->items);
 	return item;
 }
@@ -360,19 +366,9 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 /* Take the last copy out of a plan; it is missed. */
 void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item)
 {
+	plan->bytes -= kbus_item_cost(item);
 	kbus_pool_give(plan->share->pool, item);
 	plan->taken--;
-}
-
-/* What the planned copies take of the recipient */
-static size_t kbus_plan_bytes(const struct kbus_plan *plan)
-{
-	struct kbus_item *item;
-	size_t bytes = 0;
-
-	list_for_each_entry(item, &plan->items, node)
-		bytes += kbus_item_cost(item);
-	return bytes;
 }
 
 /*
@@ -383,16 +379,12 @@ static bool kbus_plan_charge(struct kbus_plan *plan)
 {
 	struct kbus_user *user = kbus_plan_ksock(plan)->user;
 	u32 count = plan->taken + plan->is_answer;
-	size_t bytes = kbus_plan_bytes(plan);
 
-	while (count && !kbus_user_charge_copies(user, bytes - plan->paid, count)) {
-		struct kbus_item *item;
-
+	while (count && !kbus_user_charge_copies(user, plan->bytes - plan->paid, count)) {
 		if (plan->taken <= plan->must)
 			return false;
-		item = list_last_entry(&plan->items, struct kbus_item, node);
-		bytes -= kbus_item_cost(item);
-		kbus_send_drop_copy(plan, item);
+		kbus_send_drop_copy(plan, list_last_entry(&plan->items, struct kbus_item,
+							  node));
 		count--;
 	}
 	if (!count)
@@ -417,7 +409,7 @@ static void kbus_plan_charge_anyway(struct kbus_plan *plan)
 static void kbus_plan_uncharge(struct kbus_plan *plan)
 {
 	kbus_user_uncharge_copies(kbus_plan_ksock(plan)->user,
-				  kbus_plan_bytes(plan) - plan->paid,
+				  plan->bytes - plan->paid,
 				  plan->taken + plan->is_answer);
 	plan->is_charged = false;
 }
@@ -476,8 +468,8 @@ static int kbus_send_reserve_those(struct kbus_send *s, bool who_must)
 int kbus_send_reserve(struct kbus_send *s)
 {
 	struct kbus_plan *plan;
-	bool may_wait = false;
-	int err;
+	bool may_wait = false, some_must = false, some_need_not = false;
+	int err = 0;
 
 	list_for_each_entry(plan, &s->plan, node) {
 		/* The replier must have a Request, and an observer nothing else. */
@@ -489,12 +481,19 @@ int kbus_send_reserve(struct kbus_send *s)
 			/* Nobody is told when a control group has memory again. */
 			return -ENOMEM;
 		may_wait |= plan->room < plan->must;
+		if (plan->must || plan->is_answer)
+			some_must = true;
+		else
+			some_need_not = true;
 	}
 	if (may_wait && s->when_full == KBUS_FULL_WAIT && kbus_wait_is_hopeless(s))
 		return -EBUSY;
 	/* Those who may do without come last, so that they take nothing from the others. */
-	err = kbus_send_reserve_those(s, true);
-	return err ?: kbus_send_reserve_those(s, false);
+	if (some_must)
+		err = kbus_send_reserve_those(s, true);
+	if (!err && some_need_not)
+		err = kbus_send_reserve_those(s, false);
+	return err;
 }
 
 static struct kbus_msg_id kbus_send_next_id(struct kbus_dev *dev)
@@ -558,6 +557,8 @@ void kbus_send_commit(struct kbus_send *s)
 			kbus_plan_charge_anyway(plan);
 		kbus_queue_push(&ks->q, &plan->items, hdr->flags & KBUS_BIT_URGENT,
 				plan->is_answer, s->wakes);
+		if (likely(plan->copies == plan->taken))
+			continue;
 		kbus_queue_miss(&ks->q, plan->copies - plan->taken);
 		trace_lost(s->dev->index, ks->id, hdr, plan->copies - plan->taken);
 	}
@@ -806,7 +807,7 @@ static int kbus_send_or_wait(struct kbus_send *s)
 	/* After ENOMSG too: if another message waits now, this task sleeps for it no more. */
 	if (kbus_send_is_kept(err) || err == -ENOMSG)
 		kbus_wait_keep(ks, s->slept, s->wakes);
-	else
+	else if (unlikely(ks->wait.since || s->slept))
 		kbus_wait_end(ks, s->slept, s->wakes);
 	spin_unlock(&dev->lock);
 	if (err == -ENOBUFS)
@@ -871,7 +872,8 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 			*id = hdr->id;
 		}
 	}
-	kbus_request_free(s.request);
+	if (s.request)
+		kbus_request_free(s.request);
 	kbus_send_end(&s);
 	kbus_pool_free(&pool);
 	if (kbus_send_is_kept(err))

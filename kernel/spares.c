@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that messages had and that the next ones will want.
+ * Memory that messages had and that the next ones will want.
  *
- * Each processor keeps a few of them for as long as anybody has a KSock. That
- * saves long messages the clearing of what is about to be overwritten; nobody can
- * read of a message what has not been written. What is kept stays charged to the
- * control group that had it, and only that may have it again. None is kept where
- * the kernel is to clear pages as they are freed, and a shrinker takes them when
- * memory is short.
+ * Each processor keeps a little of it for as long as anybody has a KSock. That
+ * saves messages the allocators, and the clearing of what is about to be
+ * overwritten; nobody can read of a message what has not been written. What is
+ * kept stays charged to the control group that had it, and only that may have it
+ * again. None is kept where the kernel is to clear memory as it is freed, and a
+ * shrinker takes it when memory is short.
  */
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -16,13 +16,16 @@
 #include "kbus.h"
 
 /* Keep no spares under KASAN, so that it catches use after free. */
+#define KBUS_SPARE_MSGS		(IS_ENABLED(CONFIG_KASAN) ? 0U : 32U)
 #define KBUS_SPARE_PAGES	(IS_ENABLED(CONFIG_KASAN) ? 0U : 64U)
 
 /* Of one processor; a task that has moved to another may still use them. */
 struct kbus_spares {
 	spinlock_t lock;		/* protects: */
-	u64 owner;			/* of all of them: kbus_group.serial; READ_ONCE() */
-	unsigned int count;		/* READ_ONCE() */
+	u64 owner;			/* of all of them: kbus_group.serial */
+	unsigned int nr_msgs;		/* READ_ONCE(), so is: */
+	unsigned int nr_pages;
+	struct kbus_msg *msgs[32];	/* small ones */
 	void *pages[64];
 };
 
@@ -36,21 +39,77 @@ static atomic_t kbus_spares_users = ATOMIC_INIT(0);
 static unsigned long kbus_spares_drop(struct kbus_spares *spares, unsigned long most)
 {
 	unsigned long dropped = 0;
+	struct kbus_msg *msg;
 	void *page;
 
-	do {
+	while (dropped < most) {
+		msg = NULL;
 		page = NULL;
 		spin_lock(&spares->lock);
-		if (spares->count && dropped < most) {
-			page = spares->pages[spares->count - 1];
-			WRITE_ONCE(spares->count, spares->count - 1);
-			dropped++;
+		if (spares->nr_pages) {
+			WRITE_ONCE(spares->nr_pages, spares->nr_pages - 1);
+			page = spares->pages[spares->nr_pages];
+		} else if (spares->nr_msgs) {
+			WRITE_ONCE(spares->nr_msgs, spares->nr_msgs - 1);
+			msg = spares->msgs[spares->nr_msgs];
 		}
 		spin_unlock(&spares->lock);
 		if (page)
 			kbus_page_free(page);
-	} while (page);
+		else if (msg)
+			kbus_msg_free_small(msg);
+		else
+			break;
+		dropped++;
+	}
 	return dropped;
+}
+
+/* Lock them to keep more of @owner's. Return whether they are; what others had goes. */
+static bool kbus_spares_lock_for(struct kbus_spares *spares, u64 owner)
+	__acquires(&spares->lock)
+{
+	spin_lock(&spares->lock);
+	if (likely(spares->owner == owner))
+		return true;
+	spin_unlock(&spares->lock);
+	kbus_spares_drop(spares, ULONG_MAX);
+	spin_lock(&spares->lock);
+	if (!spares->nr_msgs && !spares->nr_pages)
+		spares->owner = owner;
+	return spares->owner == owner;
+}
+
+/* The memory of a small message that was this group's, or NULL */
+struct kbus_msg *kbus_spare_msg(const struct kbus_group *group)
+{
+	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
+	struct kbus_msg *msg = NULL;
+
+	spin_lock(&spares->lock);
+	if (spares->nr_msgs && spares->owner == group->serial) {
+		WRITE_ONCE(spares->nr_msgs, spares->nr_msgs - 1);
+		msg = spares->msgs[spares->nr_msgs];
+	}
+	spin_unlock(&spares->lock);
+	return msg;
+}
+
+/* Keep the memory of a small message, unless there is enough. Return whether it is kept. */
+bool kbus_spare_msg_keep(struct kbus_msg *msg)
+{
+	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
+	bool keep;
+
+	if (!KBUS_SPARE_MSGS || want_init_on_free())
+		return false;
+	keep = kbus_spares_lock_for(spares, msg->owner) && spares->nr_msgs < KBUS_SPARE_MSGS;
+	if (keep) {
+		spares->msgs[spares->nr_msgs] = msg;
+		WRITE_ONCE(spares->nr_msgs, spares->nr_msgs + 1);
+	}
+	spin_unlock(&spares->lock);
+	return keep;
 }
 
 /* Up to @count pages that were this group's. Return how many. */
@@ -60,32 +119,26 @@ unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
 	spin_lock(&spares->lock);
-	count = spares->owner == group->serial ? min(count, spares->count) : 0;
-	WRITE_ONCE(spares->count, spares->count - count);
-	memcpy(pages, spares->pages + spares->count, count * sizeof(*pages));
+	count = spares->owner == group->serial ? min(count, spares->nr_pages) : 0;
+	WRITE_ONCE(spares->nr_pages, spares->nr_pages - count);
+	memcpy(pages, spares->pages + spares->nr_pages, count * sizeof(*pages));
 	spin_unlock(&spares->lock);
 	return count;
 }
 
-/* Keep the first ones of this group's pages, until there are enough. Return how many. */
-unsigned int kbus_spare_pages_keep(const struct kbus_group *group, void **pages,
-				   unsigned int count)
+/* Keep the first ones of @owner's pages, until there are enough. Return how many. */
+unsigned int kbus_spare_pages_keep(u64 owner, void **pages, unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
 	if (!KBUS_SPARE_PAGES || want_init_on_free())
 		return 0;
-	if (READ_ONCE(spares->owner) != group->serial)
-		kbus_spares_drop(spares, ULONG_MAX);
-	spin_lock(&spares->lock);
-	if (!spares->count)
-		WRITE_ONCE(spares->owner, group->serial);
-	if (spares->owner == group->serial)
-		count = min(count, KBUS_SPARE_PAGES - spares->count);
+	if (kbus_spares_lock_for(spares, owner))
+		count = min(count, KBUS_SPARE_PAGES - spares->nr_pages);
 	else
 		count = 0;
-	memcpy(spares->pages + spares->count, pages, count * sizeof(*pages));
-	WRITE_ONCE(spares->count, spares->count + count);
+	memcpy(spares->pages + spares->nr_pages, pages, count * sizeof(*pages));
+	WRITE_ONCE(spares->nr_pages, spares->nr_pages + count);
 	spin_unlock(&spares->lock);
 	return count;
 }
@@ -111,13 +164,18 @@ void kbus_spares_put(void)
 		kbus_spares_drop_all();
 }
 
+static unsigned long kbus_spares_of(const struct kbus_spares *spares)
+{
+	return READ_ONCE(spares->nr_msgs) + READ_ONCE(spares->nr_pages);
+}
+
 static unsigned long kbus_spares_count(struct shrinker *shrinker, struct shrink_control *sc)
 {
 	unsigned long count = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		count += READ_ONCE(per_cpu_ptr(&kbus_spares, cpu)->count);
+		count += kbus_spares_of(per_cpu_ptr(&kbus_spares, cpu));
 	return count ?: SHRINK_EMPTY;
 }
 

@@ -225,6 +225,7 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 {
 	u32 pos = t->received_len;
 	unsigned int i, done, popped;
+	size_t bytes = 0;
 
 	for (done = 0; done < count; done++) {
 		if (!kbus_msg_to_user(copies[done].msg, copies[done].flags,
@@ -237,10 +238,15 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 	for (i = 0; i < popped; i++) {
 		t->received_len += min_t(u64, kbus_transfer_step(copies[i].msg->len),
 					 t->receive_len - t->received_len);
-		kbus_copy_free(ks->user, copies[i].item);
+		bytes += kbus_item_cost(copies[i].item);
+		/* Not the last one: the item has another. */
+		refcount_dec(&copies[i].msg->refs);
+		kbus_item_free(copies[i].item);
 	}
+	if (popped)
+		kbus_user_uncharge_copies(ks->user, bytes, popped);
 	t->received += popped;
-	for (i = 0; i < count; i++)
+	for (; i < count; i++)
 		kbus_msg_put(copies[i].msg);
 	return done < count && popped == done ? -EFAULT : popped;
 }
@@ -312,7 +318,12 @@ static int kbus_transfer_receive_or_wait(struct kbus_ksock *ks, struct kbus_tran
 
 static int kbus_transfer_check(const struct kbus_ksock *ks, const struct kbus_transfer *t)
 {
-	if (t->kept > 1 || t->flags || memchr_inv(t->reserved, 0, sizeof(t->reserved)))
+	u32 unknown = t->flags;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(t->reserved); i++)
+		unknown |= t->reserved[i];
+	if (t->kept > 1 || unknown)
 		return -EINVAL;
 	if ((t->send_len || t->kept) && !(ks->mode & FMODE_WRITE))
 		return -EBADF;

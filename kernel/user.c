@@ -171,15 +171,9 @@ bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies)
 	return true;
 }
 
-/*
- * There may be bytes for those who wait for some, or they may need less. The caller
- * has changed what they look at, with a full barrier after it.
- */
-void kbus_user_look_again(struct kbus_user *user)
+/* Have a worker look at the queues that lack bytes. */
+void kbus_user_feed_soon(struct kbus_user *user)
 {
-	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
-	if (likely(list_empty_careful(&user->starving)))
-		return;
 	kbus_user_ref(user);
 	if (!queue_work(kbus_workqueue, &user->feed))
 		/* Not the last one: the caller has a KSock of the user's, or the like. */
@@ -198,12 +192,4 @@ void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies)
 {
 	atomic_sub(copies, &user->held);
 	kbus_user_uncharge(user, bytes);
-}
-
-size_t kbus_user_bytes_left(struct kbus_user *user)
-{
-	unsigned long limit = READ_ONCE(kbus_max_user_bytes);
-	unsigned long used = atomic_long_read(&user->bytes);
-
-	return used < limit ? limit - used : 0;
 }

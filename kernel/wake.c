@@ -109,17 +109,11 @@ void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count)
 	wakes->room = count;
 }
 
-/*
- * Remember that @ks is to be woken, if anybody waits there. It stays for as long
- * as a lock is held, which is long enough to take a reference.
- */
-void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events)
+/* See kbus_wakes_add(); somebody waits there. */
+void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events)
 {
 	u32 i;
 
-	/* Its barrier pairs with those of kbus_sleep_until() and kbus_poll_wait(). */
-	if (!wq_has_sleeper(&ks->wq) && !READ_ONCE(ks->crowd))
-		return;
 	for (i = 0; i < min_t(u32, wakes->count, KBUS_WAKES); i++) {
 		if (wakes->list[i].ks == ks) {
 			wakes->list[i].events |= events;
@@ -135,7 +129,7 @@ void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t ev
 }
 
 /* Wake all of them; no lock is held. */
-void kbus_wakes_flush(struct kbus_wakes *wakes)
+void kbus_wakes_wake(struct kbus_wakes *wakes)
 {
 	u32 i;
 
@@ -146,13 +140,6 @@ void kbus_wakes_flush(struct kbus_wakes *wakes)
 			cond_resched();
 	}
 	wakes->count = 0;
-}
-
-void kbus_wakes_end(struct kbus_wakes *wakes)
-{
-	kbus_wakes_flush(wakes);
-	if (wakes->list != wakes->few)
-		kvfree(wakes->list);
 }
 
 /* How many there are, or a number that is not less than @enough */

@@ -66,17 +66,34 @@ def device() -> Iterator[NewDevice]:
 
 
 @contextmanager
+def priority(pid: int, level: int) -> Iterator[None]:
+    """Nothing of a lower level, or of none, takes the processor from the thread."""
+    os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(level))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
+@contextmanager
 def keeper() -> Iterator[None]:
-    """A process that keeps the processor of this thread while this thread sleeps, as it inherits its place."""
+    """A process that has the processor while this thread sleeps, as it is forked where this one is pinned."""
     pid = os.fork()
     if pid == 0:
         while True:
             pass
     try:
-        yield
+        with priority(pid, 1):
+            yield
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def thread_of_interrupts() -> int:
+    """Where processor 0 does what interrupts leave to be done, if that is much."""
+    names = Path("/proc").glob("[0-9]*/comm")
+    return next(int(name.parent.name) for name in names if name.read_text() == "ksoftirqd/0\n")
 
 
 @pytest.fixture
@@ -86,13 +103,10 @@ def processor(device: NewDevice) -> Iterator[None]:
     before = os.sched_getaffinity(0)
     THROTTLING.write_text("-1")
     os.sched_setaffinity(0, {0})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
-        with keeper():
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+        with priority(thread_of_interrupts(), 3), priority(0, 2), keeper():
             yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, before)
         THROTTLING.write_text(limit)
 
