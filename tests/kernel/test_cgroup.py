@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock
+from tests.effort import DIVISOR
 from tests.kernel import raw
 from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kernel_memory, new_cgroup
 from tests.kernel.conftest import OpenKsock, StartChild
@@ -213,6 +214,17 @@ def test_memory_that_is_used_again_is_charged_to_whoever_has_it(ksock: OpenKsock
         os.sched_setaffinity(0, cpus)
     assert hoarder.num_messages() == count
     assert grew(cgroup, idle) == about(count // 4)
+
+
+@pytest.mark.skipif(DIVISOR > 1, reason="nothing is kept where use after free is watched for")
+def test_memory_that_is_kept_is_given_back_when_memory_is_short(ksock: OpenKsock, cgroup: Path) -> None:
+    reader, packet = listening_in(ksock, cgroup), raw.message(b"$.A", bytes(MIB // 4))
+    kept = MIB // 8
+    raw.send(reader, packet)
+    assert packets(reader)
+    wait_until(lambda: kernel_memory(cgroup) >= kept, "what is kept shows")
+    Path("/proc/sys/vm/drop_caches").write_text("2")
+    wait_until(lambda: kernel_memory(cgroup) < kept, "nothing is kept")
 
 
 @pytest.mark.rule(30)

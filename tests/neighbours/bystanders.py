@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Bystanders: one sends messages to the other at a fixed rate, and they tell how long each took."""
+"""Bystanders, who have nothing to do with their neighbours: programs that tell how long their calls took."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
 UID = 1000
@@ -31,12 +31,12 @@ class Window(NamedTuple):
     max: float
 
 
-class Bystanders:
-    """Two KSocks of one process, which runs on BYSTANDERS_CPU as the user UID."""
+class Program:
+    """A program of c/, on BYSTANDERS_CPU and of the user UID, that answers each line with one of JSON."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, *arguments: int) -> None:
         self._process = subprocess.Popen(
-            [PROGRAMS / "probe", str(BYSTANDERS_CPU), str(INTERVAL)],
+            [PROGRAMS / name, str(BYSTANDERS_CPU), *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -45,18 +45,44 @@ class Bystanders:
             extra_groups=[],
         )
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def tell(self, line: str) -> None:
+        """Have it begin something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """What it says when that is done."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "it died, see its stderr"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+        assert self._process.returncode == 0
+
+
+class Bystanders:
+    """Two KSocks of one process: one sends messages to the other at a fixed rate."""
+
+    def __init__(self) -> None:
+        self._program = Program("probe", INTERVAL)
+
     def window(self, count: int = 100) -> Window:
         """Send `count` messages. All must come, in order."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{count}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the bystanders died, see their stderr"
-        window = Window(**json.loads(line))
+        self._program.tell(str(count))
+        window = Window(**self._program.answer())
         assert window[:4] == (count, count, True, 0)
         return window
 
     def close(self) -> None:
         """End them."""
-        self._process.communicate()
-        assert self._process.returncode == 0
+        self._program.close()

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""c/stopwatch.c: how long SEND or NEXTMSG takes somebody who has nothing to do with his neighbours."""
+"""c/stopwatch.c: how long a call takes somebody who has nothing to do with his neighbours."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.neighbours.bystanders import BYSTANDERS_CPU, PROGRAMS, UID
+from tests.neighbours.bystanders import Program
 
 SLOT = "$.Stopwatch.Slot"
 """The name of the messages that `read` takes; the queue holds one."""
@@ -25,36 +23,23 @@ class Times(NamedTuple):
 
 
 class Stopwatch:
-    """A process on BYSTANDERS_CPU, of the user UID. A context manager, which ends it.
+    """A process with a sender and a reader. A context manager, which ends it.
 
     If it `is_first`, no other task takes the processor from it: whatever time it loses, it waits.
     """
 
     def __init__(self, is_first: bool = False) -> None:
-        self._process = subprocess.Popen(
-            [PROGRAMS / "stopwatch", str(BYSTANDERS_CPU)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            user=UID,
-            group=UID,
-            extra_groups=[],
-        )
+        self._program = Program("stopwatch")
         if is_first:
-            os.sched_setscheduler(self._process.pid, os.SCHED_FIFO, os.sched_param(1))
+            os.sched_setscheduler(self._program.pid, os.SCHED_FIFO, os.sched_param(1))
 
     def begin(self, what: str, count: int, interval: int) -> None:
-        """Begin to "send" or "read", one message each `interval` microseconds."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what} {count} {interval}\n")
-        self._process.stdin.flush()
+        """Begin to "send", "read", or "bind" and unbind, once each `interval` microseconds."""
+        self._program.tell(f"{what} {count} {interval}")
 
     def end(self) -> Times:
         """How long what was begun took, when it is done."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the stopwatch died, see its stderr"
-        return Times(**json.loads(line))
+        return Times(**self._program.answer())
 
     def measure(self, what: str, count: int, interval: int) -> Times:
         """`begin` and `end`."""
@@ -65,8 +50,7 @@ class Stopwatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-        assert self._process.returncode == 0
+        self._program.close()
 
 
 def quiet(times: Sequence[Times], value: str) -> float:

@@ -120,6 +120,20 @@ def test_copies_for_which_there_is_no_room_are_counted(ksock: OpenKsock) -> None
         assert listener.lost_messages() == 50 * count - 3
 
 
+def most_snapshots() -> int:
+    """How many files of all bindings a user can have open."""
+
+    def look() -> int:
+        with ExitStack() as stack:
+            opened = []
+            with fails(errno.ENOBUFS):
+                for _ in range(1000):
+                    opened.append(stack.enter_context(open(PROC / "bindings")))
+            return len(opened)
+
+    return as_nobody(look)
+
+
 @pytest.mark.rule(35, 37)
 def test_snapshots_of_proc_have_a_limit(ksock: OpenKsock, open_to_all: None) -> None:
     """A snapshot is memory, too; but everybody may look at one at any time."""
@@ -143,5 +157,11 @@ def test_snapshots_of_proc_have_a_limit(ksock: OpenKsock, open_to_all: None) -> 
 
     with parameter("max_user_bytes", 1_000_000):
         as_nobody(look)
+        assert most_snapshots() > 5
+        for number in range(500):
+            one.unbind(f"$.N{number}")
+            one.bind(f"$.N{number}.{'x' * 900}")
+        # The names are there for as long as the snapshot, bound or not.
+        assert most_snapshots() == 1
     with parameter("max_user_bytes", 1):
         as_nobody(lambda: wait_until(lambda: len(bindings()) == 500, "everything can be seen"))

@@ -7,9 +7,10 @@
  *	send COUNT INTERVAL	send messages that nobody listens to, one each INTERVAL us
  *	read COUNT INTERVAL	take messages from a queue that holds one, and is filled by
  *				whoever sends SLOT
+ *	bind COUNT INTERVAL	bind to a name and unbind
  *
- * and is answered on stdout, as JSON, with how long SEND with its write, or NEXTMSG, took:
- * mean, 50th and 99th percentile and maximum, in microseconds.
+ * and is answered on stdout, as JSON, with how long SEND with its write, NEXTMSG, or BIND
+ * with UNBIND, took: mean, 50th and 99th percentile and maximum, in microseconds.
  */
 #include <poll.h>
 #include <sched.h>
@@ -20,6 +21,7 @@
 
 #define NAME		"$.Stopwatch.Sent"
 #define SLOT		"$.Stopwatch.Slot"
+#define BOUND		"$.Stopwatch.Bound"
 #define MAX_COUNT	100000
 #define PATIENCE_MS	120000
 
@@ -52,6 +54,15 @@ static double time_read(int fd)
 	begin = now();
 	if (!bus_next(fd))
 		errx(1, "nothing is queued");
+	return (now() - begin) / 1000.0;
+}
+
+static double time_bind(int fd)
+{
+	__u64 begin = now();
+
+	if (bus_bind(fd, KBUS_IOC_BIND, BOUND, 0) || bus_bind(fd, KBUS_IOC_UNBIND, BOUND, 0))
+		err(1, "BIND or UNBIND");
 	return (now() - begin) / 1000.0;
 }
 
@@ -104,7 +115,10 @@ int main(int argc, char **argv)
 
 			if (interval)
 				clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-			took[i] = *what == 's' ? time_send(sender, msg) : time_read(reader);
+			if (*what == 's')
+				took[i] = time_send(sender, msg);
+			else
+				took[i] = *what == 'r' ? time_read(reader) : time_bind(sender);
 		}
 		answer(count);
 	}
