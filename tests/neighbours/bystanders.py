@@ -45,11 +45,6 @@ class Program:
             extra_groups=[],
         )
 
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        return self._process.pid
-
     def tell(self, line: str) -> None:
         """Have it begin something."""
         assert self._process.stdin is not None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,15 +22,10 @@ class Times(NamedTuple):
 
 
 class Stopwatch:
-    """A process with a sender and a reader. A context manager, which ends it.
+    """A process with a sender and a reader. A context manager, which ends it."""
 
-    If it `is_first`, no other task takes the processor from it: whatever time it loses, it waits.
-    """
-
-    def __init__(self, is_first: bool = False) -> None:
+    def __init__(self) -> None:
         self._program = Program("stopwatch")
-        if is_first:
-            os.sched_setscheduler(self._program.pid, os.SCHED_FIFO, os.sched_param(1))
 
     def begin(self, what: str, count: int, interval: int) -> None:
         """Begin to "send", "read", or "bind" and unbind, once each `interval` microseconds."""
