@@ -305,8 +305,11 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
-	/* Not kbus_queue_unlock(): nobody has more room than before. */
-	spin_unlock(&q->lock);
+	/* An answer may be shorter than the status for which there was room. Else there is less. */
+	if (is_answer)
+		kbus_queue_unlock(q, wakes);
+	else
+		spin_unlock(&q->lock);
 	kbus_wakes_add(wakes, ks, EPOLLIN | EPOLLRDNORM | (urgent ? EPOLLPRI : 0));
 }
 

@@ -253,7 +253,7 @@ class AsyncKsock:
         try:
             await self.send_msg(reply)
         except OSError as error:
-            settle(self.ksock.send_msg, reply, error)
+            settle(self.ksock, reply, error)
 
     # Reading.
 

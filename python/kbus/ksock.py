@@ -374,7 +374,7 @@ class Ksock(Settings):
         try:
             self.send_msg(reply)
         except OSError as error:
-            settle(self.send_msg, reply, error)
+            settle(self, reply, error)
 
     def _answer_and_wait(self, reply: Message) -> None:
         """With one system call, answer and wait for the next message, which is put aside."""
@@ -384,7 +384,7 @@ class Ksock(Settings):
         finally:
             self._inbox.keep(exchange)
         if exchange.sent_id() is None:
-            settle(self.send_msg, reply, exchange.error())
+            settle(self, reply, exchange.error())
         self._transfer.finish(exchange)
 
 

@@ -19,40 +19,52 @@ def failed(number: int) -> OSError:
 
 
 class Bus:
-    """In the place of SEND: how it ends, call by call; 0 is success."""
+    """In the place of a Ksock: how SEND ends, call by call; 0 is success. Each may end a Request."""
 
-    def __init__(self, *ends: int) -> None:
+    def __init__(self, *ends: int, ends_requests: bool = False) -> None:
         self.ends = list(ends)
+        self._ends_requests = ends_requests
+        self._unreplied = 5
 
-    def send(self, message: Message) -> None:
+    def send_msg(self, message: Message) -> None:
         assert message is REPLY
         end = self.ends.pop(0)
+        self._unreplied -= self._ends_requests
         if end:
             raise failed(end)
+
+    def num_unreplied_to(self) -> int:
+        return self._unreplied
 
 
 @pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ECONNREFUSED])
 def test_nobody_waits(number: int) -> None:
-    assert settle(Bus().send, REPLY, failed(number)) == number
+    assert settle(Bus(), REPLY, failed(number)) == number
 
 
 @pytest.mark.parametrize("again", [errno.ECONNREFUSED, errno.EADDRNOTAVAIL])
 def test_the_requester_has_no_room(again: int) -> None:
     """The Request is over: that shows in a second reply being refused."""
     bus = Bus(again)
-    assert settle(bus.send, REPLY, failed(errno.ENOBUFS)) == errno.ENOBUFS
+    assert settle(bus, REPLY, failed(errno.ENOBUFS)) == errno.ENOBUFS
     assert bus.ends == []
+
+
+def test_no_room_for_another_request_of_the_same_id() -> None:
+    """The second try was taken for an answer to that one."""
+    bus = Bus(errno.ENOBUFS, ends_requests=True)
+    assert settle(bus, REPLY, failed(errno.ENOBUFS)) == errno.ENOBUFS
 
 
 def test_the_second_try_delivers_it() -> None:
     """It was about the replier's own memory, and there is some now."""
-    assert settle(Bus(0).send, REPLY, failed(errno.ENOBUFS)) == 0
+    assert settle(Bus(0), REPLY, failed(errno.ENOBUFS)) == 0
 
 
 @pytest.mark.parametrize("again", [errno.ENOBUFS, errno.ENOMEM])
 def test_the_replier_has_no_memory(again: int) -> None:
     with pytest.raises(OSError) as caught:
-        settle(Bus(again).send, REPLY, failed(errno.ENOBUFS))
+        settle(Bus(again), REPLY, failed(errno.ENOBUFS))
     assert caught.value.errno == again
 
 
@@ -60,5 +72,5 @@ def test_the_replier_has_no_memory(again: int) -> None:
 def test_another_error_is_raised_again(number: int) -> None:
     error = failed(number)
     with pytest.raises(OSError) as caught:
-        settle(Bus().send, REPLY, error)
+        settle(Bus(), REPLY, error)
     assert caught.value is error

@@ -84,7 +84,7 @@ def _answer(ksock: Ksock, request: Message, data: bytes) -> None:
 
 def _say_why_not(ksock: Ksock, request: Message, data: bytes, error: OSError) -> None:
     try:
-        ended = settle(ksock.send_msg, reply_to(request, data), error)
+        ended = settle(ksock, reply_to(request, data), error)
     except OSError as failed:
         raise send_failure(failed, ksock, request.name) from failed
     if ended == errno.ENOBUFS:
