@@ -98,6 +98,35 @@ static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
 	return true;
 }
 
+/*
+ * Look at kept messages that have not been looked at since the queue changed, which are
+ * the first ones. If there are many, a worker goes on with them.
+ */
+static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes)
+{
+	static const struct kbus_need least = {
+		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
+	};
+	struct kbus_wait *wait;
+	u32 count = 0;
+
+	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
+	       wait->seen != q->changes) {
+		/* A try takes and gives back what these need, and would make them ready again. */
+		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
+
+		if (count++ == KBUS_WAKES) {
+			kbus_wake_later(kbus_line_ksock(q), 0);
+			return;
+		}
+		wait->seen = q->changes;
+		if (kbus_line_fits(q, is_exact ? &wait->need : &least))
+			kbus_wait_make_ready(wait, q, wakes);
+		else
+			list_move_tail(&wait->node, &q->kept);
+	}
+}
+
 /**
  * kbus_line_settle() - let those who wait for room at a queue go on who may
  * @q: the queue; its lock is held
@@ -105,16 +134,11 @@ static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
  *
  * That is the first one in the line, if there is room for what it needs, and
  * every message that is kept, if there is any room: whether it is enough they find
- * out themselves. If there are many of these, a worker goes on with them.
+ * out themselves.
  */
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	static const struct kbus_need least = {
-		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
-	};
-	struct kbus_wait *wait, *next;
-	bool did_some = false;
-	u32 count = 0;
+	struct kbus_wait *wait;
 
 	lockdep_assert_held(&q->lock);
 	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
@@ -124,24 +148,20 @@ void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 		kbus_wait_make_ready(wait, q, wakes);
 	else if (wait && wait->ready)
 		kbus_line_be_patient(q);
+	q->changes++;
+	kbus_line_settle_kept(q, wakes);
+}
 
-	list_for_each_entry_safe(wait, next, &q->kept, node) {
-		/* A try takes and gives back what these need, and would make them ready again. */
-		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
+/* Look at more of the kept messages. */
+void kbus_line_go_on(struct kbus_ksock *ks)
+{
+	struct kbus_wakes wakes __uninitialized;
 
-		if (!kbus_line_fits(q, is_exact ? &wait->need : &least)) {
-			if (!is_exact)
-				return;
-			list_move_tail(&wait->node, &q->kept);
-		} else {
-			kbus_wait_make_ready(wait, q, wakes);
-			did_some = true;
-		}
-		if (++count == KBUS_WAKES)
-			break;
-	}
-	if (count == KBUS_WAKES && did_some)
-		kbus_wake_later(kbus_line_ksock(q), 0);
+	kbus_wakes_init(&wakes);
+	spin_lock(&ks->q.lock);
+	kbus_line_settle_kept(&ks->q, &wakes);
+	spin_unlock(&ks->q.lock);
+	kbus_wakes_end(&wakes);
 }
 
 /*
@@ -217,6 +237,7 @@ static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
 
 	lockdep_assert_held(&q->lock);
 	list_del_init(&wait->node);
+	wait->seen = q->changes;
 	wait->is_in_line = wait->sleepers;
 	if (wait->is_in_line) {
 		before = &q->line;
