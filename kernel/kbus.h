@@ -457,11 +457,9 @@ struct kbus_queue {
 	bool events_ended;		/* an item with ends_events is queued */
 	/* kbus_wait.node of those who wait for room here: */
 	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since */
-	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
-	u64 changes;			/* for each of which all of them are looked at once */
-	struct list_head ready;		/* those who may go on, but sleep not or too long */
+	struct list_head kept;		/* messages kept after EAGAIN or EINTR */
+	struct list_head ready;		/* of those, the ones whose SEND is worth repeating */
 	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
-	struct delayed_work patience;	/* ends with whoever is first and does not go on */
 };
 
 /* Is anything to be done when there is room? The queue's lock is held. */
@@ -540,10 +538,7 @@ void kbus_queue_cache_exit(void);
  *	with the sender's out_lock held too
  * @need: what it waits for; the lock of @on's queue, as are:
  * @sleepers: tasks inside SEND that sleep for it, or have until now
- * @ready: SEND is worth another try,
- * @ready_since: since then, in jiffies
- * @is_in_line: @node is in kbus_queue.line
- * @seen: kbus_queue.changes when it was last looked at whether it may go on
+ * @ready: SEND is worth another try
  * @is_request: the message is a Request; kbus_dev.lock
  */
 struct kbus_wait {
@@ -553,9 +548,6 @@ struct kbus_wait {
 	struct kbus_need need;
 	u32 sleepers;
 	bool ready;
-	unsigned long ready_since;
-	bool is_in_line;
-	u64 seen;
 	bool is_request;
 };
 
@@ -573,8 +565,6 @@ void kbus_wait_wake_all(struct kbus_ksock *on);
 void kbus_wait_need_less(struct kbus_ksock *ks);
 void kbus_wait_wake_device(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
-void kbus_line_patience_ends(struct work_struct *work);
-void kbus_line_go_on(struct kbus_ksock *ks);
 
 /*
  * End a change of the queue: let those in its line go on who may. Whoever has only

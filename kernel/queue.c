@@ -127,7 +127,6 @@ void kbus_queue_init(struct kbus_queue *q)
 	INIT_LIST_HEAD(&q->kept);
 	INIT_LIST_HEAD(&q->ready);
 	INIT_LIST_HEAD(&q->starving);
-	INIT_DELAYED_WORK(&q->patience, kbus_line_patience_ends);
 	q->limit = min(READ_ONCE(kbus_default_queue_length),
 		       READ_ONCE(kbus_max_queue_length));
 }
@@ -305,11 +304,8 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
-	/* An answer may be shorter than the status for which there was room. Else there is less. */
-	if (is_answer)
-		kbus_queue_unlock(q, wakes);
-	else
-		spin_unlock(&q->lock);
+	/* Not kbus_queue_unlock(): nobody has more room than before. */
+	spin_unlock(&q->lock);
 	kbus_wakes_add(wakes, ks, EPOLLIN | EPOLLRDNORM | (urgent ? EPOLLPRI : 0));
 }
 

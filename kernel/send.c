@@ -51,27 +51,22 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 /*
  * Others' memory is reclaimed by them, but a group at its limit may be full of what can be
  * dropped at once. So the sender does it if need be, but does not lose much time for any
- * group, unless it is ready to wait: after it has, it lets 20 times as long pass before
- * anybody does it again, but not longer than it takes a sender to be throttled.
+ * group: after it has, it lets 20 times as long pass before anybody does it again.
  */
 #define KBUS_TIRED	20
-#define KBUS_TIRED_MAX	(100 * NSEC_PER_MSEC)
 
-/* There is no memory for the group at once: may the sender reclaim some, from now on? */
-static bool kbus_send_may_reclaim(const struct kbus_send *s, const struct kbus_group *group,
-				  u64 *began)
+static gfp_t kbus_group_gfp(const struct kbus_group *group, u64 now)
 {
-	*began = ktime_get_ns();
-	return s->when_full == KBUS_FULL_WAIT || *began >= READ_ONCE(group->tired_until);
+	return now < READ_ONCE(group->tired_until) ? KBUS_GFP_NO_RECLAIM : KBUS_GFP_OTHERS;
 }
 
-/* It has reclaimed memory of the group's from @began until now. */
+/* It has taken from @began until now to get memory of the group's. */
 static void kbus_group_took(struct kbus_group *group, u64 began)
 {
-	u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns(), took = now - began;
 
-	WRITE_ONCE(group->tired_until,
-		   now + min_t(u64, KBUS_TIRED * (now - began), KBUS_TIRED_MAX));
+	if (took > 10 * NSEC_PER_USEC && now >= READ_ONCE(group->tired_until))
+		WRITE_ONCE(group->tired_until, now + KBUS_TIRED * took);
 }
 
 static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
@@ -82,35 +77,19 @@ static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
 	kbus_group_leave(before);
 }
 
-static void kbus_share_fill_others(const struct kbus_send *s, struct kbus_share *share)
+static void kbus_share_fill_others(struct kbus_share *share)
 {
-	u64 began;
+	u64 now = ktime_get_ns();
 
-	kbus_share_fill(share, KBUS_GFP_NO_RECLAIM);
-	if (!share->pool->exhausted || !kbus_send_may_reclaim(s, share->group, &began))
-		return;
-	share->pool->exhausted = false;
-	kbus_share_fill(share, KBUS_GFP_OTHERS);
-	kbus_group_took(share->group, began);
-}
-
-/* A copy of the message in the group's memory, or NULL if it has none */
-static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_group *group)
-{
-	struct kbus_msg *clone = kbus_msg_clone(s->home.msg, group, KBUS_GFP_NO_RECLAIM);
-	u64 began;
-
-	if (clone || !kbus_send_may_reclaim(s, group, &began))
-		return clone;
-	clone = kbus_msg_clone(s->home.msg, group, KBUS_GFP_OTHERS);
-	kbus_group_took(group, began);
-	return clone;
+	kbus_share_fill(share, kbus_group_gfp(share->group, now));
+	kbus_group_took(share->group, now);
 }
 
 /* A share for a group that has none: a copy of the message in the group's memory */
 static void kbus_send_add_share(struct kbus_send *s, struct kbus_group *group)
 {
 	struct kbus_share *share = kmalloc(sizeof(*share), KBUS_GFP);
+	u64 now = ktime_get_ns();
 
 	if (!share) {
 		s->no_shares = true;
@@ -118,7 +97,8 @@ static void kbus_send_add_share(struct kbus_send *s, struct kbus_group *group)
 		return;
 	}
 	share->group = group;
-	share->msg = kbus_send_clone(s, group);
+	share->msg = kbus_msg_clone(s->home.msg, group, kbus_group_gfp(group, now));
+	kbus_group_took(group, now);
 	kbus_pool_init(&share->own_pool);
 	share->pool = &share->own_pool;
 	share->need = 0;
@@ -134,11 +114,11 @@ void kbus_send_supply(struct kbus_send *s)
 	/* That may take a while, so nobody waits meanwhile who need not. */
 	kbus_wakes_reserve(s->wakes, s->recipients);
 	if (s->is_for_others)
-		kbus_share_fill_others(s, &s->home);
+		kbus_share_fill_others(&s->home);
 	else
 		kbus_share_fill(&s->home, KBUS_GFP);
 	list_for_each_entry(share, &s->shares, node)
-		kbus_share_fill_others(s, share);
+		kbus_share_fill_others(share);
 	for (i = 0; i < s->nr_wanted; i++)
 		kbus_send_add_share(s, s->wanted[i]);
 	s->nr_wanted = 0;

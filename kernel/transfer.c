@@ -352,12 +352,8 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	err = kbus_transfer_check(ks, &t);
 	if (err)
 		return err;
-	/*
-	 * A bad address is better known before anything has been sent. The argument is
-	 * in two pages at most.
-	 */
-	if (put_user(t.send, &arg->send) ||
-	    put_user(0, &arg->reserved[ARRAY_SIZE(arg->reserved) - 1]))
+	/* A bad address is better known before anything has been sent. */
+	if (put_user(t.send, &arg->send) || put_user(t.times, &arg->times))
 		return -EFAULT;
 	if (t.times)
 		WRITE_ONCE(ks->q.wants_times, true);

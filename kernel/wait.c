@@ -6,8 +6,7 @@
  * sleeps in SEND for it, it is in the line of that KSock's queue, in the order
  * in which the messages began to wait; nobody behind it takes room before it. A
  * message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
- * never come back. Nor does one whose task may go on, but does not get a processor: it
- * has lost its turn after a while.
+ * never come back.
  *
  * kbus_line_settle() decides who may go on. It is called at the end of whatever
  * changes what a queue can take, or changes its line: see kbus_queue_unlock().
@@ -20,9 +19,6 @@
 #include "kbus.h"
 #include "trace.h"
 
-/* So long, in jiffies, others wait for whoever is first in line to use its turn. */
-#define KBUS_PATIENCE	(HZ / 10)
-
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
 	return container_of(wait, struct kbus_ksock, wait);
@@ -33,17 +29,6 @@ static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 	return container_of(q, struct kbus_ksock, q);
 }
 
-/* Look in a while whether whoever is first in line has used its turn. */
-static void kbus_line_be_patient(struct kbus_queue *q)
-{
-	if (delayed_work_pending(&q->patience))
-		return;
-	kbus_ksock_get(kbus_line_ksock(q));
-	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_PATIENCE))
-		/* Not the last one: it is a place to wait at. */
-		kbus_ksock_put(kbus_line_ksock(q));
-}
-
 /* From now on SEND is worth another try; the lock of the queue waited for is held. */
 static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
 				 struct kbus_wakes *wakes)
@@ -52,10 +37,7 @@ static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
 	trace_wait(kbus_line_ksock(q)->dev->index, kbus_wait_ksock(wait)->id,
 		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
-	wait->ready_since = jiffies;
-	if (wait->sleepers)
-		kbus_line_be_patient(q);
-	else
+	if (!wait->sleepers)
 		list_move_tail(&wait->node, &q->ready);
 	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
 }
@@ -98,35 +80,6 @@ static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
 	return true;
 }
 
-/*
- * Look at kept messages that have not been looked at since the queue changed, which are
- * the first ones. If there are many, a worker goes on with them.
- */
-static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes)
-{
-	static const struct kbus_need least = {
-		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
-	};
-	struct kbus_wait *wait;
-	u32 count = 0;
-
-	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
-	       wait->seen != q->changes) {
-		/* A try takes and gives back what these need, and would make them ready again. */
-		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
-
-		if (count++ == KBUS_WAKES) {
-			kbus_wake_later(kbus_line_ksock(q), 0);
-			return;
-		}
-		wait->seen = q->changes;
-		if (kbus_line_fits(q, is_exact ? &wait->need : &least))
-			kbus_wait_make_ready(wait, q, wakes);
-		else
-			list_move_tail(&wait->node, &q->kept);
-	}
-}
-
 /**
  * kbus_line_settle() - let those who wait for room at a queue go on who may
  * @q: the queue; its lock is held
@@ -134,11 +87,16 @@ static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes
  *
  * That is the first one in the line, if there is room for what it needs, and
  * every message that is kept, if there is any room: whether it is enough they find
- * out themselves.
+ * out themselves. If there are many of these, a worker goes on with them.
  */
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	struct kbus_wait *wait;
+	static const struct kbus_need least = {
+		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
+	};
+	struct kbus_wait *wait, *next;
+	bool did_some = false;
+	u32 count = 0;
 
 	lockdep_assert_held(&q->lock);
 	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
@@ -146,48 +104,24 @@ void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 	if (wait && !wait->ready && (!kbus_queue_can_ever_take(q, &wait->need) ||
 				     kbus_line_fits(q, &wait->need)))
 		kbus_wait_make_ready(wait, q, wakes);
-	else if (wait && wait->ready)
-		kbus_line_be_patient(q);
-	q->changes++;
-	kbus_line_settle_kept(q, wakes);
-}
 
-/* Look at more of the kept messages. */
-void kbus_line_go_on(struct kbus_ksock *ks)
-{
-	struct kbus_wakes wakes __uninitialized;
+	list_for_each_entry_safe(wait, next, &q->kept, node) {
+		/* A try takes and gives back what these need, and would make them ready again. */
+		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
 
-	kbus_wakes_init(&wakes);
-	spin_lock(&ks->q.lock);
-	kbus_line_settle_kept(&ks->q, &wakes);
-	spin_unlock(&ks->q.lock);
-	kbus_wakes_end(&wakes);
-}
-
-/*
- * Whoever is first in line may have been ready for too long: its task is throttled, say. It
- * keeps its age, and is first again if it has to wait once more.
- */
-void kbus_line_patience_ends(struct work_struct *work)
-{
-	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
-	struct kbus_wakes wakes __uninitialized;
-	struct kbus_wait *wait;
-
-	kbus_wakes_init(&wakes);
-	spin_lock(&q->lock);
-	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-	if (wait && wait->ready) {
-		if (time_before(jiffies, wait->ready_since + KBUS_PATIENCE)) {
-			kbus_line_be_patient(q);
+		if (!kbus_line_fits(q, is_exact ? &wait->need : &least)) {
+			if (!is_exact)
+				return;
+			list_move_tail(&wait->node, &q->kept);
 		} else {
-			wait->is_in_line = false;
-			list_move_tail(&wait->node, &q->ready);
+			kbus_wait_make_ready(wait, q, wakes);
+			did_some = true;
 		}
+		if (++count == KBUS_WAKES)
+			break;
 	}
-	kbus_queue_unlock(q, &wakes);
-	kbus_wakes_end(&wakes);
-	kbus_ksock_put(kbus_line_ksock(q));
+	if (count == KBUS_WAKES && did_some)
+		kbus_wake_later(kbus_line_ksock(q), 0);
 }
 
 /* Wait for nobody; the task that calls is one of the sleepers if it has @slept. */
@@ -203,7 +137,6 @@ static void kbus_wait_leave(struct kbus_ksock *ks, bool slept, struct kbus_wakes
 	spin_lock(&on->q.lock);
 	ks->wait.sleepers -= slept;
 	list_del_init(&ks->wait.node);
-	ks->wait.is_in_line = false;
 	kbus_queue_unlock(&on->q, wakes);
 	ks->wait.on = NULL;
 }
@@ -237,9 +170,7 @@ static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
 
 	lockdep_assert_held(&q->lock);
 	list_del_init(&wait->node);
-	wait->seen = q->changes;
-	wait->is_in_line = wait->sleepers;
-	if (wait->is_in_line) {
+	if (wait->sleepers) {
 		before = &q->line;
 		list_for_each_entry_reverse(other, &q->line, node) {
 			if (other->since < wait->since)
@@ -333,6 +264,8 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 	spin_lock(&q->lock);
 	waits = kbus_wait_is_behind(wait, q) || !kbus_line_fits(q, now);
 	if (waits) {
+		bool is_in_line = wait->on && wait->sleepers;
+
 		wait->need = *later;
 		wait->on = on;
 		WRITE_ONCE(wait->ready, false);
@@ -340,7 +273,7 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 			wait->sleepers++;
 			s->slept = true;
 		}
-		if (!wait->is_in_line)
+		if (!is_in_line)
 			kbus_wait_join(wait, q);
 		trace_wait(s->dev->index, s->sender->id, on->id, KBUS_TRACE_WAIT_BEGIN,
 			   kbus_msg_header(s->home.msg));
@@ -432,10 +365,8 @@ void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 	q = &wait->on->q;
 	spin_lock(&q->lock);
 	wait->sleepers--;
-	if (!wait->sleepers) {
-		wait->is_in_line = false;
+	if (!wait->sleepers)
 		list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
-	}
 	kbus_queue_unlock(q, wakes);
 }
 
@@ -562,7 +493,6 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 		while ((wait = list_first_entry_or_null(&q->line, struct kbus_wait, node)) &&
 		       wakes.count < wakes.room) {
 			list_del_init(&wait->node);
-			wait->is_in_line = false;
 			wait->on = NULL;
 			trace_wait(on->dev->index, kbus_wait_ksock(wait)->id, on->id,
 				   KBUS_TRACE_WAIT_WAKE, NULL);
@@ -577,9 +507,6 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 	} while (more);
 	kbus_wakes_end(&wakes);
 
-	/* Nobody is in line any more, nor will be. */
-	if (cancel_delayed_work_sync(&q->patience))
-		kbus_ksock_put(on);
 	spin_lock(&on->user->lock);
 	list_del_init(&q->starving);
 	spin_unlock(&on->user->lock);

@@ -78,7 +78,7 @@ void kbus_wake_work(struct work_struct *work)
 	ktime_t began = ktime_get();
 	s64 took;
 
-	kbus_line_go_on(ks);
+	kbus_ksock_settle(ks);
 	if (events)
 		kbus_wake_crowd(ks, events);
 

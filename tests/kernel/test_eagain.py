@@ -7,7 +7,6 @@ import errno
 import os
 import select
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -22,12 +21,9 @@ from tests.kernel.helpers import (
     refused,
     take,
     texts,
-    wait_until,
 )
-from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, Polling, blocked_send
+from tests.kernel.processes import Polling, blocked_send
 from tests.kernel.room import MAKES_ROOM, waiting
-from tests.kernel.test_answers_bounded import opened_by
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
@@ -175,48 +171,3 @@ def test_with_room_nobody_waits(ksock: OpenKsock) -> None:
     assert names(listener) == ["$.A"]
     with refused(errno.EADDRNOTAVAIL, serials=1):
         sender.send_msg(Request("$.A", flags=Message.ALL_OR_WAIT))
-
-
-# Many messages, or others, are kept in front of one that could go on.
-
-
-@pytest.mark.rule(15, 41)
-@pytest.mark.parametrize("count", [15, 16, 40])
-def test_messages_that_need_more_do_not_hide_one_that_fits(ksock: OpenKsock, count: int) -> None:
-    """The reader waits for an answer, so there is never room for two copies."""
-    reader, sender = ksock(), ksock(nonblocking=True)
-    reader.set_max_messages(3)
-    ksock().bind("$.Asked", replier=True)
-    for name in ("$.A", "$.A", "$.B"):
-        reader.bind(name)
-    raw.send(reader, raw.message(b"$.Asked", flags=raw.WANT_A_REPLY))
-    for _ in range(2):
-        raw.send(reader, raw.message(b"$.B"))
-    for _ in range(count):
-        told_to_try_again(ksock(nonblocking=True), waiting())
-    told_to_try_again(sender, raw.message(b"$.B", flags=raw.ALL_OR_WAIT))
-    take(reader)
-    wait_until(lambda: writable(sender), "one that fits is told")
-    sender.send()
-
-
-@pytest.mark.rule(37, 41)
-def test_a_message_that_lacks_bytes_does_not_hide_one_that_needs_none(ksock: OpenKsock) -> None:
-    """It is another user's, and in front. The other one has been paid for, but for who listens no more."""
-    stays, leaves, other, sender = ksock(), ksock(), ksock(), ksock(nonblocking=True)
-    stays.bind("$.A")
-    stays.bind("$.First")
-    leaves.bind("$.A")
-    other.bind("$.B")
-    with parameter("max_user_bytes", 1_000_000):
-        raw.send(sender, raw.message(b"$.B", bytes(600_000)))
-        os.write(sender.fileno(), waiting(bytes(300_000)))
-    with parameter("max_user_bytes", 800_000):
-        first = opened_by(partial(ksock, nonblocking=True), NOBODY)
-        told_to_try_again(first, raw.message(b"$.First", flags=raw.ALL_OR_WAIT))
-        with fails(errno.EAGAIN):
-            sender.send()
-        leaves.unbind("$.A")
-        wait_until(lambda: writable(sender), "one that needs no bytes is told")
-        sender.send()
-    assert texts(stays) == [bytes(300_000)]

@@ -37,8 +37,6 @@ from tests.kernel.transfer import Transfer, soon
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
-THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
-WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 LARGE = 1 << 18
 """Bytes of data that take a while to free, which NEXTMSG does after it has taken the next message."""
 
@@ -52,35 +50,6 @@ def run_for_ever(body: Callable[[], object]) -> None:
                 body()
 
     threading.Thread(target=repeat, daemon=True).start()
-
-
-@contextmanager
-def processor_1_taken() -> Iterator[None]:
-    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0."""
-    files = {THROTTLING: "-1", WORKERS: "1"}
-    before, values = os.sched_getaffinity(0), {file: file.read_text() for file in files}
-    for file, value in files.items():
-        file.write_text(value)
-    os.sched_setaffinity(0, {0})
-    ready, is_ready = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.sched_setaffinity(0, {1})
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        os.close(is_ready)
-        while True:
-            pass
-    os.close(is_ready)
-    os.read(ready, 1)
-    os.close(ready)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.sched_setaffinity(0, before)
-        for file, value in values.items():
-            file.write_text(value)
 
 
 # What a wake-up depends on changes while nobody looks.
@@ -436,27 +405,6 @@ def test_a_limit_that_is_lowered_refuses_what_is_kept(ksock: OpenKsock, bound_tw
 
 
 # Many, and others.
-
-
-@pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
-def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
-    """It has its place in the line when it can run again."""
-    full = ksock()
-    fill(full, "$.A")
-    first, second, third = (blocked_send(ksock(), waiting(b"%04d" % number)) for number in (1, 2, 3))
-    for processor, one in ((1, first), (0, second), (0, third)):
-        os.sched_setaffinity(one.thread_id, {processor})
-    with processor_1_taken():
-        take(full)
-        second.result()
-        assert not first.done
-    wait_until(first.sleeps, "it is in line again")
-    assert take(full).data == b"0002"
-    first.result()
-    assert not third.done
-    assert take(full).data == b"0001"
-    third.result()
 
 
 @pytest.mark.axiom("lifetime")
