@@ -294,11 +294,13 @@ bool kbus_request_is_wanted(const struct kbus_request *req)
 	return req->sender && !req->sender->closing;
 }
 
-static void kbus_request_end_fail(struct kbus_send *s, struct kbus_group *group)
+static void kbus_request_end_fail(struct kbus_send *s)
 {
 	kbus_send_end(s);
 	kbus_msg_put(s->home.msg);
-	kbus_group_put(s->dev, group);
+	/* What is left in it is the group's, as is its want of memory. */
+	kbus_pool_free(s->home.pool);
+	kbus_ksock_put(s->home.first);
 }
 
 /**
@@ -310,7 +312,6 @@ static void kbus_request_end_fail(struct kbus_send *s, struct kbus_group *group)
  */
 void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char *status)
 {
-	struct kbus_group *group = NULL;
 	struct kbus_msg *msg = NULL;
 	struct kbus_request *req;
 	struct kbus_wakes wakes __uninitialized;
@@ -318,7 +319,6 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 	struct kbus_send s;
 	int err;
 
-	kbus_pool_init(&pool);
 	kbus_wakes_init(&wakes);
 	spin_lock(&dev->lock);
 	while (!list_empty(owed)) {
@@ -337,10 +337,11 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 			/* The Request and its sender may go while the lock is dropped. */
 			msg = req->status;
 			refcount_inc(&msg->refs);
-			group = req->sender->group;
-			kbus_group_get(dev, group);
-			kbus_send_init(&s, dev, group, msg, &pool, KBUS_FULL_MISS, &wakes);
-			s.is_for_others = true;
+			kbus_ksock_get(req->sender);
+			kbus_pool_init(&pool);
+			kbus_send_init(&s, dev, req->sender->group, msg, &pool,
+				       KBUS_FULL_MISS, &wakes);
+			s.home.first = req->sender;
 			err = kbus_request_fail(req, name, &s);
 		} else if (req->status == msg) {
 			err = kbus_request_fail(req, name, &s);
@@ -350,7 +351,7 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 		if (err) {
 			kbus_send_supply(&s);
 		} else if (msg) {
-			kbus_request_end_fail(&s, group);
+			kbus_request_end_fail(&s);
 			msg = NULL;
 		}
 		kbus_wakes_flush(&wakes);
@@ -359,8 +360,7 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 	}
 	spin_unlock(&dev->lock);
 	if (msg)
-		kbus_request_end_fail(&s, group);
-	kbus_pool_free(&pool);
+		kbus_request_end_fail(&s);
 	kbus_wakes_end(&wakes);
 }
 

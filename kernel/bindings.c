@@ -5,7 +5,7 @@
  * Names that somebody is bound to are in a hash table, wildcards by the words
  * before the wildcard. So a message's name of n words is looked up n + 2 times,
  * however many bindings there are. The hashes of all the beginnings of a name
- * come from one pass over it.
+ * come from one pass over it, for which the device's lock is not held if it is long.
  */
 #include <linux/capability.h>
 #include <linux/jhash.h>
@@ -83,7 +83,7 @@ static size_t kbus_name_word_len(const char *word, const char *end)
 	return (dot ? dot : end) - word;
 }
 
-static unsigned int kbus_name_words(const char *name, size_t len)
+static unsigned int kbus_name_count_words(const char *name, size_t len)
 {
 	unsigned int words = 0;
 
@@ -98,88 +98,131 @@ static struct kbus_name *kbus_name_look_up(struct kbus_dev *dev,
 	return rhashtable_lookup_fast(&dev->names, key, kbus_name_params);
 }
 
-static struct kbus_name_key kbus_name_key(struct kbus_dev *dev, const char *name,
-					  size_t len)
+/* The hash by which a name, or a wildcard standing for nothing but itself, is found */
+u32 kbus_name_hash(struct kbus_dev *dev, const char *name, size_t len)
 {
 	const char *end = name + len, *word = name + 2;
-	struct kbus_name_key key = {
-		.start = name,
-		.wildcard = kbus_name_wildcard(name, len),
-		.hash = dev->hash_seed,
-	};
+	u32 hash = dev->hash_seed;
 
-	key.len = len - (key.wildcard ? 1 : 0);
 	while (word < end) {
 		size_t word_len = kbus_name_word_len(word, end);
 
-		key.hash = kbus_name_hash_word(key.hash, word, word_len);
+		hash = kbus_name_hash_word(hash, word, word_len);
 		word += word_len + 1;
 	}
-	return key;
+	return hash;
 }
 
 /* The name itself, a wildcard standing for nothing but itself, or NULL */
-struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len)
+struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len,
+				 u32 hash)
 {
-	struct kbus_name_key key = kbus_name_key(dev, name, len);
+	const char wildcard = kbus_name_wildcard(name, len);
 
 	lockdep_assert_held(&dev->lock);
-	return kbus_name_look_up(dev, &key);
+	return kbus_name_look_up(dev, &(struct kbus_name_key) {
+		.start = name, .len = len - (wildcard ? 1 : 0),
+		.wildcard = wildcard, .hash = hash,
+	});
+}
+
+/* Take a name to pieces; @room is for as many as there are, and one more. */
+static void kbus_words_set(struct kbus_words *words, struct kbus_word *room,
+			   struct kbus_dev *dev, const char *name, size_t len)
+{
+	const char *end = name + len, *word = name + 2;
+	u32 hash = dev->hash_seed;
+
+	words->name = name;
+	words->len = len;
+	words->word = room;
+	for (words->count = 0; word < end; words->count++) {
+		size_t word_len = kbus_name_word_len(word, end);
+
+		*room++ = (struct kbus_word) { .begin = word - name, .hash = hash };
+		hash = kbus_name_hash_word(hash, word, word_len);
+		word += word_len + 1;
+	}
+	room->hash = hash;
 }
 
 /**
- * kbus_name_match() - find all the bound names that a message's name matches
- * @dev: the device, whose lock is held until the list is no longer used
- * @name: a legal name without a wildcard
+ * kbus_words_new() - take a name to pieces, for kbus_words_match()
+ * @words: what is filled in; ends with kbus_words_free()
+ * @dev: the device
+ * @name: a legal name without a wildcard, which stays where it is
  * @len: its length
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kbus_words_new(struct kbus_words *words, struct kbus_dev *dev, const char *name,
+		   size_t len)
+{
+	struct kbus_word *room = kmalloc_array(kbus_name_count_words(name, len) + 1,
+					       sizeof(*room), KBUS_GFP);
+
+	if (!room)
+		return -ENOMEM;
+	kbus_words_set(words, room, dev, name, len);
+	return 0;
+}
+
+/* The bound name that is the first so many words and a wildcard, or NULL */
+static struct kbus_name *kbus_words_look_up(struct kbus_dev *dev,
+					    const struct kbus_words *words, u32 count,
+					    char wildcard)
+{
+	const struct kbus_word *next = &words->word[count];
+
+	return kbus_name_look_up(dev, &(struct kbus_name_key) {
+		.start = words->name, .len = next->begin, .wildcard = wildcard,
+		.hash = kbus_name_hash_word(next->hash, &wildcard, 1),
+	});
+}
+
+/* Put a name, if there is one, before those that it is more specific than. */
+static struct kbus_name *kbus_name_before(struct kbus_name *name, struct kbus_name *others)
+{
+	if (!name)
+		return others;
+	name->next_match = others;
+	return name;
+}
+
+/**
+ * kbus_words_match() - find all the bound names that a message's name matches
+ * @dev: the device, whose lock is held until the list is no longer used
+ * @words: the message's name
  *
  * Return: the first and most specific of them, with the others by next_match in
  * the order in which a Request looks for its replier.
  */
-struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t len)
+struct kbus_name *kbus_words_match(struct kbus_dev *dev, const struct kbus_words *words)
 {
-	const char *end = name + len, *word = name + 2;
-	struct kbus_name *found, *first = NULL;
-	u32 hash = dev->hash_seed;
-	unsigned int words = 0;
+	struct kbus_name *first = NULL;
+	u32 i;
 
 	lockdep_assert_held(&dev->lock);
-	/* Each one found is more specific than those before it. */
-	while (word < end) {
-		size_t word_len = kbus_name_word_len(word, end);
-		bool is_last = word + word_len == end;
-		static const char wildcards[] = "*%";
-		const char *wildcard;
-
-		for (wildcard = wildcards; dev->wildcards[words] && *wildcard; wildcard++) {
-			const struct kbus_name_key key = {
-				.start = name,
-				.len = word - name,
-				.wildcard = *wildcard,
-				.hash = kbus_name_hash_word(hash, wildcard, 1),
-			};
-
-			if (*wildcard == '%' && !is_last)
-				continue;
-			found = kbus_name_look_up(dev, &key);
-			if (found) {
-				found->next_match = first;
-				first = found;
-			}
-		}
-		hash = kbus_name_hash_word(hash, word, word_len);
-		word += word_len + 1;
-		words++;
+	for (i = 0; i < words->count; i++) {
+		if (!dev->wildcards[i])
+			continue;
+		first = kbus_name_before(kbus_words_look_up(dev, words, i, '*'), first);
+		if (i == words->count - 1)
+			first = kbus_name_before(kbus_words_look_up(dev, words, i, '%'), first);
 	}
+	return kbus_name_before(kbus_name_look_up(dev, &(struct kbus_name_key) {
+		.start = words->name, .len = words->len, .hash = words->word[i].hash,
+	}), first);
+}
 
-	found = kbus_name_look_up(dev, &(struct kbus_name_key) {
-		.start = name, .len = len, .hash = hash,
-	});
-	if (found) {
-		found->next_match = first;
-		first = found;
-	}
-	return first;
+/* The same for a name of at most KBUS_ROUTE_NAME bytes, which takes no memory */
+struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t len)
+{
+	struct kbus_word room[KBUS_ROUTE_NAME / 2];
+	struct kbus_words words;
+
+	kbus_words_set(&words, room, dev, name, len);
+	return kbus_words_match(dev, &words);
 }
 
 static u32 kbus_route_words(u32 len)
@@ -262,7 +305,7 @@ static struct kbus_name *kbus_name_new(struct kbus_dev *dev, const char *start, 
 	memcpy(name->name, start, len);
 	name->len = len;
 	name->wildcard = kbus_name_wildcard(start, len);
-	name->hash = kbus_name_key(dev, start, len).hash;
+	name->hash = kbus_name_hash(dev, start, len);
 	return name;
 }
 
@@ -276,10 +319,14 @@ static size_t kbus_binding_cost(const struct kbus_binding *b)
 	return cost;
 }
 
-/* May the binding bring messages of many names? */
+/*
+ * Is the binding one that messages of other names cost something? They all get a copy for
+ * an L wildcard, and are looked up for each number of words that wildcards have.
+ */
 static bool kbus_binding_is_wide(const struct kbus_binding *b)
 {
-	return b->name->wildcard && !b->is_replier;
+	return b->name->wildcard && (!b->is_replier ||
+		kbus_name_count_words(b->name->name, b->name->len) > KBUS_USUAL_WORDS);
 }
 
 /**
@@ -332,7 +379,7 @@ void kbus_binding_free(struct kbus_binding *b)
 	if (b->is_counted)
 		atomic_dec(&b->ks->user->bindings);
 	if (b->is_counted && kbus_binding_is_wide(b))
-		atomic_dec(&b->ks->user->wildcards);
+		atomic_dec(&b->ks->user->wide);
 	kbus_user_uncharge(b->ks->user, kbus_binding_cost(b));
 	kbus_msg_put(b->unbind_event);
 	kbus_name_put(b->name);
@@ -340,9 +387,9 @@ void kbus_binding_free(struct kbus_binding *b)
 }
 
 /*
- * May this L binding be made, to @name if that is not new? All the L bindings of a
+ * May this binding be made, to @name if that is not new? All the L bindings of a
  * user that match a message get a copy of it, while everybody else on the device
- * waits. These are those to its name, and some of those to wildcards.
+ * waits. These are those to its name, and some of those that are wide.
  */
 static bool kbus_binding_is_one_too_many(const struct kbus_binding *b,
 					 const struct kbus_name *name)
@@ -352,9 +399,9 @@ static bool kbus_binding_is_one_too_many(const struct kbus_binding *b,
 	const struct kbus_binding *other;
 	unsigned int count = 0;
 
-	if (b->name->wildcard) {
-		count = atomic_read(&user->wildcards);
-	} else if (name) {
+	if (kbus_binding_is_wide(b)) {
+		count = atomic_read(&user->wide);
+	} else if (name && !b->is_replier) {
 		list_for_each_entry(other, &name->listeners, by_name) {
 			count += other->ks->user == user;
 			if (count >= limit)
@@ -372,14 +419,14 @@ int kbus_binding_count(struct kbus_binding *b, const struct kbus_name *name)
 	lockdep_assert_held(&ks->dev->lock);
 	if (b->is_counted)
 		return 0;
-	if (!b->is_replier && kbus_binding_is_one_too_many(b, name))
+	if (kbus_binding_is_one_too_many(b, name))
 		return -ENOSPC;
 	if (ks->nr_bindings >= READ_ONCE(kbus_max_ksock_bindings) ||
 	    !kbus_user_count(&ks->user->bindings, READ_ONCE(kbus_max_user_bindings)))
 		return -ENOSPC;
 	b->is_counted = true;
 	if (kbus_binding_is_wide(b))
-		atomic_inc(&ks->user->wildcards);
+		atomic_inc(&ks->user->wide);
 	return 0;
 }
 
@@ -404,7 +451,7 @@ int kbus_binding_link(struct kbus_binding *b)
 
 	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
-	name = kbus_name_find(dev, b->name->name, b->name->len);
+	name = kbus_name_find(dev, b->name->name, b->name->len, b->name->hash);
 	if (name) {
 		refcount_inc(&name->refs);
 		kbus_name_put(b->name);
@@ -413,7 +460,7 @@ int kbus_binding_link(struct kbus_binding *b)
 					  kbus_name_params)) {
 		return -ENOMEM;
 	} else if (b->name->wildcard) {
-		dev->wildcards[kbus_name_words(b->name->name, b->name->len) - 1]++;
+		dev->wildcards[kbus_name_count_words(b->name->name, b->name->len) - 1]++;
 	}
 
 	if (b->is_replier) {
@@ -449,7 +496,7 @@ void kbus_binding_unlink(struct kbus_binding *b)
 	if (!b->name->replier && list_empty(&b->name->listeners)) {
 		rhashtable_remove_fast(&dev->names, &b->name->by_hash, kbus_name_params);
 		if (b->name->wildcard)
-			dev->wildcards[kbus_name_words(b->name->name, b->name->len) - 1]--;
+			dev->wildcards[kbus_name_count_words(b->name->name, b->name->len) - 1]--;
 	}
 	list_del(&b->by_ksock);
 	b->ks->nr_bindings--;
@@ -462,9 +509,9 @@ void kbus_binding_unlink(struct kbus_binding *b)
 
 /* The newest binding that this KSock has made of this name and kind, or NULL */
 struct kbus_binding *kbus_binding_find(struct kbus_ksock *ks, const char *start,
-				       size_t len, bool is_replier)
+				       size_t len, u32 hash, bool is_replier)
 {
-	struct kbus_name *name = kbus_name_find(ks->dev, start, len);
+	struct kbus_name *name = kbus_name_find(ks->dev, start, len, hash);
 	struct list_head *by_name, *by_ksock;
 
 	if (!name)

@@ -49,6 +49,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	mutex_init(&dev->snapshot_lock);
 	mutex_init(&dev->bind_lock);
 	spin_lock_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->waits);
 	xa_init(&dev->groups);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);
 	dev->next_ksock_id = max(READ_ONCE(kbus_first_ksock_id), 1U);
@@ -132,17 +133,20 @@ int kbus_dev_new(unsigned int *index)
 	return err;
 }
 
-static void kbus_devs_wake_waits(struct work_struct *work)
+/* There may be room for messages that wait, and for reports of lost ones. */
+static void kbus_devs_look_again(struct work_struct *work)
 {
 	unsigned int i;
 
 	mutex_lock(&kbus_devs_lock);
-	for (i = 0; i < kbus_nr_devs; i++)
+	for (i = 0; i < kbus_nr_devs; i++) {
 		kbus_wait_wake_device(kbus_devs[i]);
+		kbus_dev_report_losses(kbus_devs[i]);
+	}
 	mutex_unlock(&kbus_devs_lock);
 }
 
-static DECLARE_WORK(kbus_devs_limits_work, kbus_devs_wake_waits);
+static DECLARE_WORK(kbus_devs_limits_work, kbus_devs_look_again);
 
 /*
  * A limit on bytes has changed, perhaps while the module is loaded or unloaded; the

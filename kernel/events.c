@@ -97,7 +97,7 @@ static int kbus_bind_locked(struct kbus_binding *b, struct kbus_send *s)
 	int err;
 
 	do {
-		name = kbus_name_find(dev, b->name->name, b->name->len);
+		name = kbus_name_find(dev, b->name->name, b->name->len, b->name->hash);
 		if (b->is_replier && name && name->replier)
 			return -EADDRINUSE;
 		/* All that a KSock listens to it does as an observer, or nothing. */
@@ -162,11 +162,13 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 	kbus_event_unlock(dev);
 	kbus_send_end(&s);
 	kbus_wakes_end(&wakes);
-	if (!err && is_replier)
+	if (!err && is_replier) {
 		kbus_wait_wake_requests(dev, name, len);
-	else if (!err)
+	} else if (!err) {
 		/* Its limits may be those of an observer no more. */
 		kbus_ksock_settle(ks);
+		kbus_wait_wake_bound(ks, name, len);
+	}
 	if (!err)
 		kbus_verbose(dev, "KSock %u is bound as %s for %.*s\n", ks->id,
 			     is_replier ? "replier" : "listener", (int)len, name);
@@ -229,7 +231,7 @@ static void kbus_binding_drop_unread(struct kbus_binding *b, struct list_head *r
 		kbus_wakes_flush(&wakes);
 		list_for_each_entry_safe(item, next, &items, node) {
 			list_del(&item->node);
-			kbus_copy_free(b->ks->user, item);
+			kbus_copy_put(b->ks->user, item);
 		}
 		cond_resched();
 	} while (more);
@@ -249,6 +251,7 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
 	const bool is_replier = kind == KBUS_BIND_REPLIER;
 	struct kbus_dev *dev = ks->dev;
+	const u32 hash = kbus_name_hash(dev, name, len);
 	LIST_HEAD(requests);
 	struct kbus_wakes wakes __uninitialized;
 	struct kbus_binding *b;
@@ -265,7 +268,7 @@ again:
 	kbus_send_init(&s, dev, ks->group, NULL, &pool, KBUS_FULL_FAIL, &wakes);
 	kbus_event_lock(dev);
 	do {
-		b = kbus_binding_find(ks, name, len, is_replier);
+		b = kbus_binding_find(ks, name, len, hash, is_replier);
 		err = b && (is_replier || b->is_observer == (kind == KBUS_BIND_OBSERVER)) ?
 			0 : -EINVAL;
 		told = !err && is_replier && dev->report_binds;

@@ -75,14 +75,6 @@ struct kbus_group *kbus_group_of_current(struct kbus_dev *dev)
 	return group;
 }
 
-/* One more reference to a group that has some. */
-void kbus_group_get(struct kbus_dev *dev, struct kbus_group *group)
-{
-	xa_lock(&dev->groups);
-	group->refs++;
-	xa_unlock(&dev->groups);
-}
-
 void kbus_group_put(struct kbus_dev *dev, struct kbus_group *group)
 {
 	bool is_last;

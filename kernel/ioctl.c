@@ -71,28 +71,38 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_replier_query query;
 	struct kbus_binding *replier;
+	struct kbus_words words = {};
 	struct kbus_name *bound;
+	u32 hash = 0;
 	char *name;
+	int err = 0;
 
 	if (copy_from_user(&query, arg, sizeof(query)))
 		return -EFAULT;
 	name = kbus_copy_name(query.name, query.name_len);
 	if (IS_ERR(name))
 		return PTR_ERR(name);
-	if (resolve && kbus_name_wildcard(name, query.name_len)) {
+	if (resolve && kbus_name_wildcard(name, query.name_len))
+		err = -EBADMSG;
+	else if (resolve)
+		err = kbus_words_new(&words, dev, name, query.name_len);
+	else
+		hash = kbus_name_hash(dev, name, query.name_len);
+	if (err) {
 		kfree(name);
-		return -EBADMSG;
+		return err;
 	}
 
 	spin_lock(&dev->lock);
 	if (resolve) {
-		replier = kbus_match_replier(kbus_name_match(dev, name, query.name_len));
+		replier = kbus_match_replier(kbus_words_match(dev, &words));
 	} else {
-		bound = kbus_name_find(dev, name, query.name_len);
+		bound = kbus_name_find(dev, name, query.name_len, hash);
 		replier = bound ? bound->replier : NULL;
 	}
 	query.ksock_id = replier ? replier->ks->id : 0;
 	spin_unlock(&dev->lock);
+	kbus_words_free(&words);
 	kfree(name);
 	if (put_user(query.ksock_id, &arg->ksock_id))
 		return -EFAULT;
@@ -106,9 +116,8 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 {
 	struct kbus_queue *q = &ks->q;
-	struct kbus_item *next, *item;
+	struct kbus_item *next, *item, *old;
 	struct kbus_wakes wakes __uninitialized;
-	struct kbus_msg *old;
 	bool is_next;
 	u32 len;
 
@@ -134,22 +143,16 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			continue;
 		}
 		old = ks->in;
-		ks->in = NULL;
 		ks->in_pos = 0;
-		if (item) {
+		if (item)
 			ks->in_flags = kbus_item_flags(item);
-			kbus_queue_pop(q);
-			refcount_inc(&item->msg->refs);
-			ks->in = item->msg;
-		}
+		ks->in = kbus_queue_pop(q);
 		kbus_queue_unlock(q, &wakes);
 		mutex_unlock(&ks->in_lock);
 	} while (!is_next);
 
 	kbus_wakes_end(&wakes);
-	kbus_ksock_drop_in(ks, old);
-	if (item)
-		kbus_place_free(ks->user, item);
+	kbus_copy_put(ks->user, old);
 	/* Even with nothing popped: there may have been no memory for a report. */
 	kbus_ksock_report_losses(ks);
 	return item ? 1 : 0;
@@ -160,7 +163,7 @@ static long kbus_ioctl_lenleft(struct kbus_ksock *ks, u32 __user *arg)
 	u32 left;
 
 	mutex_lock(&ks->in_lock);
-	left = ks->in ? ks->in->len - ks->in_pos : 0;
+	left = ks->in ? ks->in->msg->len - ks->in_pos : 0;
 	mutex_unlock(&ks->in_lock);
 	return put_user(left, arg);
 }
@@ -226,6 +229,7 @@ static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 {
 	struct kbus_queue *q = &ks->q;
 	struct kbus_wakes wakes __uninitialized;
+	bool is_other;
 	u32 limit;
 
 	if (get_user(limit, arg))
@@ -238,11 +242,13 @@ static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 
 	kbus_wakes_init(&wakes);
 	spin_lock(&q->lock);
+	is_other = limit != q->limit;
 	q->limit = limit;
 	kbus_queue_unlock(q, &wakes);
 	kbus_wakes_end(&wakes);
 	/* What does not even fit an empty queue now is refused. */
-	kbus_wait_wake_all(ks);
+	if (is_other)
+		kbus_wait_wake_all(ks);
 	kbus_ksock_report_losses(ks);
 	return 0;
 }
@@ -301,7 +307,7 @@ static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
 	long err;
 
 	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.only_once), NULL, &set, &on);
-	if (err || !set)
+	if (err || !set || on == READ_ONCE(ks->q.only_once))
 		return err;
 	WRITE_ONCE(ks->q.only_once, on);
 	/* A message of which fewer copies are needed may fit now. */

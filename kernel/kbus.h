@@ -16,7 +16,7 @@
  *	kbus_ksock.out_lock		the message being written
  *	    kbus_dev.lock		bindings, requests, and the order of sends
  *	        kbus_queue.lock		one KSock's queue, and who waits for room
- *	            kbus_user.lock	whose queues lack bytes
+ *	            kbus_user.lock	whose queues lack bytes, who is woken late
  *	            kbus_dev.groups	(the xarray's own lock)
  *	kbus_ksock.in_lock		the message being read
  *	    kbus_queue.lock
@@ -95,20 +95,34 @@ extern bool kbus_writers_configure;
 
 /* ---- user.c: what one user may have, over all devices ---- */
 
+/**
+ * struct kbus_worker - what does things for a user in nobody's time
+ * @work: runs in kbus_workqueue, with a reference to the user
+ * @rests_until: until then its time is used up, in ns; @work alone has it
+ */
+struct kbus_worker {
+	struct work_struct work;
+	u64 rests_until;
+};
+
 struct kbus_user {
 	struct hlist_node node;		/* kbus_users_lock */
 	refcount_t refs;
 	kuid_t uid;
 	atomic_t ksocks;
 	atomic_t bindings;
-	atomic_t wildcards;		/* of them, those that are L and wildcards */
+	atomic_t wide;			/* of them, those that others pay for */
 	atomic_long_t bytes;
 	atomic_t held;			/* copies queued on its KSocks, or being read */
 	atomic_t snapshots;		/* files of /proc/kbus that are open, */
 	atomic_long_t snapshot_bytes;	/* and what they take */
+	u64 slow_until;			/* makes up for slow wake-ups, in ns; READ_ONCE() */
+	u64 tired_until;		/* and for memory that others reclaimed; READ_ONCE() */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
-	struct work_struct feed;	/* looks at them again */
+	struct list_head late;		/* kbus_ksock.late */
+	struct kbus_worker feed;	/* looks at the ones, */
+	struct kbus_worker wake;	/* and this at the others */
 };
 
 kuid_t kbus_user_of_current(void);
@@ -120,7 +134,8 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies);
-void kbus_user_feed_soon(struct kbus_user *user);
+void kbus_user_work_soon(struct kbus_user *user, struct kbus_worker *worker);
+void kbus_worker_rest(struct kbus_worker *worker, u64 took);
 
 /*
  * There may be bytes for those who wait for some, or they may need less. The caller
@@ -130,7 +145,7 @@ static inline void kbus_user_look_again(struct kbus_user *user)
 {
 	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
 	if (unlikely(!list_empty_careful(&user->starving)))
-		kbus_user_feed_soon(user);
+		kbus_user_work_soon(user, &user->feed);
 }
 
 static inline size_t kbus_user_bytes_left(struct kbus_user *user)
@@ -152,7 +167,6 @@ struct kbus_share;
  * @key: its index in kbus_dev.groups
  * @serial: no other control group has it, ever
  * @refs: under the lock of kbus_dev.groups
- * @tired_until: nobody reclaims memory for it until then, in ns; READ_ONCE()
  * @share: what this group gets of the message that is being sent; kbus_dev.lock
  */
 struct kbus_group {
@@ -160,12 +174,10 @@ struct kbus_group {
 	unsigned long key;
 	u64 serial;
 	unsigned int refs;
-	u64 tired_until;
 	struct kbus_share *share;
 };
 
 struct kbus_group *kbus_group_of_current(struct kbus_dev *dev);
-void kbus_group_get(struct kbus_dev *dev, struct kbus_group *group);
 void kbus_group_put(struct kbus_dev *dev, struct kbus_group *group);
 
 /* What is allocated from here to kbus_group_leave() is charged to the group. */
@@ -211,6 +223,8 @@ struct kbus_msg;
  * @msg: the message
  * @binding: by which it came; NULL for a reply to its requester, and the like
  * @request: the Request that whoever reads this copy must answer, or NULL
+ * @refs: the queue, or the KSock that has taken it out, and each call that copies it to a
+ *	user; the reader's user is charged until the last one goes
  * @is_aside: an unbind event over the queue's limit
  * @ends_events: a KBUS_NAME_UNBIND_EVENTS_LOST
  */
@@ -220,6 +234,7 @@ struct kbus_item {
 	struct kbus_msg *msg;
 	struct kbus_binding *binding;
 	struct kbus_request *request;
+	refcount_t refs;
 	bool is_aside;
 	bool ends_events;
 };
@@ -231,6 +246,7 @@ static inline void kbus_item_init(struct kbus_item *item)
 	item->msg = NULL;
 	item->binding = NULL;
 	item->request = NULL;
+	refcount_set(&item->refs, 1);
 	item->is_aside = false;
 	item->ends_events = false;
 }
@@ -398,7 +414,45 @@ static inline void kbus_wakes_init(struct kbus_wakes *wakes)
 	wakes->list = wakes->few;
 }
 
+/* For workers: they leave all of it to those of the users that are to be woken. */
+static inline void kbus_wakes_init_late(struct kbus_wakes *wakes)
+{
+	kbus_wakes_init(wakes);
+	wakes->room = 0;
+}
+
 void kbus_wakes_wake(struct kbus_wakes *wakes);
+
+#ifdef CONFIG_PREEMPT_RT
+/* The task's own time, in ns, without the last tick: a lock lets others run. */
+static inline u64 kbus_stopwatch_start(void)
+{
+	return current->se.sum_exec_runtime;
+}
+
+static inline u64 kbus_stopwatch_stop(u64 began)
+{
+	return current->se.sum_exec_runtime - began;
+}
+#else
+/*
+ * Measure how long something takes, in ns. Nobody else gets the processor before
+ * kbus_stopwatch_stop(): whoever is woken, and is more important, would be counted.
+ */
+static inline u64 kbus_stopwatch_start(void)
+{
+	preempt_disable();
+	return ktime_get_ns();
+}
+
+static inline u64 kbus_stopwatch_stop(u64 began)
+{
+	u64 took = ktime_get_ns() - began;
+
+	preempt_enable();
+	return took;
+}
+#endif
 
 /* Wake all of them; no lock is held. */
 static inline void kbus_wakes_flush(struct kbus_wakes *wakes)
@@ -418,7 +472,7 @@ static inline void kbus_wakes_end(struct kbus_wakes *wakes)
 void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count);
 void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
 void kbus_wake_later(struct kbus_ksock *ks, __poll_t events);
-void kbus_wake_work(struct work_struct *work);
+void kbus_wake_late(struct work_struct *work);
 int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
 		     u64 arg, ktime_t until);
 void kbus_poll_wait(struct file *file, struct kbus_ksock *ks, poll_table *table);
@@ -457,9 +511,11 @@ struct kbus_queue {
 	bool events_ended;		/* an item with ends_events is queued */
 	/* kbus_wait.node of those who wait for room here: */
 	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since */
-	struct list_head kept;		/* messages kept after EAGAIN or EINTR */
-	struct list_head ready;		/* of those, the ones whose SEND is worth repeating */
+	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
+	u64 changes;			/* for each of which all of them are looked at once */
+	struct list_head ready;		/* those who may go on, but sleep not or too long */
 	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
+	struct delayed_work patience;	/* ends with whoever is first and does not go on */
 };
 
 /* Is anything to be done when there is room? The queue's lock is held. */
@@ -490,6 +546,7 @@ struct kbus_need {
 };
 
 void kbus_queue_init(struct kbus_queue *q);
+size_t kbus_queue_byte_limit(struct kbus_queue *q);
 u32 kbus_queue_room(struct kbus_queue *q, u32 copies, const struct kbus_msg *msg,
 		    u32 paid, bool after_answer);
 bool kbus_queue_takes_answer(struct kbus_queue *q, u32 len);
@@ -505,8 +562,7 @@ struct kbus_item *kbus_queue_pop(struct kbus_queue *q);
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item);
 void kbus_queue_empty(struct kbus_queue *q);
 void kbus_item_free(struct kbus_item *item);
-void kbus_copy_free(struct kbus_user *holder, struct kbus_item *item);
-void kbus_place_free(struct kbus_user *holder, struct kbus_item *item);
+void kbus_copy_put(struct kbus_user *holder, struct kbus_item *item);
 void kbus_pool_fill(struct kbus_pool *pool, u32 count, gfp_t gfp);
 struct kbus_item *kbus_pool_take(struct kbus_pool *pool);
 void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item);
@@ -533,21 +589,29 @@ void kbus_queue_cache_exit(void);
 /**
  * struct kbus_wait - a message of a KSock that waits for room on another
  * @node: in kbus_queue.line, .kept or .ready of @on; that queue's lock
+ * @by_device: in kbus_dev.waits
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
  * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
  * @need: what it waits for; the lock of @on's queue, as are:
  * @sleepers: tasks inside SEND that sleep for it, or have until now
- * @ready: SEND is worth another try
+ * @ready: SEND is worth another try,
+ * @ready_since: since then, in jiffies
+ * @is_in_line: @node is in kbus_queue.line
+ * @seen: kbus_queue.changes when it was last looked at whether it may go on
  * @is_request: the message is a Request; kbus_dev.lock
  */
 struct kbus_wait {
 	struct list_head node;
+	struct list_head by_device;
 	struct kbus_ksock *on;
 	u64 since;
 	struct kbus_need need;
 	u32 sleepers;
 	bool ready;
+	unsigned long ready_since;
+	bool is_in_line;
+	u64 seen;
 	bool is_request;
 };
 
@@ -558,13 +622,17 @@ bool kbus_wait_is_hopeless(struct kbus_send *s);
 int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan);
 void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
 void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
+bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need);
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
+void kbus_wait_wake_bound(struct kbus_ksock *on, const char *bound, size_t len);
 void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len);
 void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len);
 void kbus_wait_wake_all(struct kbus_ksock *on);
 void kbus_wait_need_less(struct kbus_ksock *ks);
 void kbus_wait_wake_device(struct kbus_dev *dev);
 void kbus_wait_on_gone(struct kbus_ksock *on);
+void kbus_line_patience_ends(struct work_struct *work);
+u64 kbus_line_go_on(struct kbus_queue *q);
 
 /*
  * End a change of the queue: let those in its line go on who may. Whoever has only
@@ -609,7 +677,8 @@ struct kbus_dev {
 	u32 last_serial;
 	u64 sent;
 	bool report_binds;
-	u32 nr_waits;			/* KSocks with kbus_wait.since */
+	struct list_head waits;		/* kbus_wait.by_device, by kbus_wait.since */
+	u32 nr_waits;
 	u64 last_wait;
 };
 
@@ -673,14 +742,46 @@ int kbus_binding_link(struct kbus_binding *b);
 void kbus_binding_unlink(struct kbus_binding *b);
 void kbus_binding_free(struct kbus_binding *b);
 struct kbus_binding *kbus_binding_find(struct kbus_ksock *ks, const char *name,
-				       size_t len, bool is_replier);
-struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len);
+				       size_t len, u32 hash, bool is_replier);
+u32 kbus_name_hash(struct kbus_dev *dev, const char *name, size_t len);
+struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len,
+				 u32 hash);
 struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t len);
+
+/**
+ * struct kbus_words - a name taken to pieces, which takes long if it is a long one
+ * @name: the name
+ * @len: its length
+ * @count: of words after the '$'
+ * @word: where each of them begins, and the hash of those before it; and after the last
+ *	one, the hash of all
+ */
+struct kbus_words {
+	const char *name;
+	u32 len;
+	u32 count;
+	struct kbus_word {
+		u32 hash;
+		u16 begin;
+	} *word;
+};
+
+int kbus_words_new(struct kbus_words *words, struct kbus_dev *dev, const char *name,
+		   size_t len);
+struct kbus_name *kbus_words_match(struct kbus_dev *dev, const struct kbus_words *words);
+
+static inline void kbus_words_free(struct kbus_words *words)
+{
+	kfree(words->word);
+}
+
 struct kbus_binding *kbus_match_replier(struct kbus_name *match);
 void kbus_name_put(struct kbus_name *name);
 
-/* As many bytes of a name as most names have */
+/* As many bytes of a name as most names have, */
 #define KBUS_ROUTE_NAME	64
+/* and as many words */
+#define KBUS_USUAL_WORDS	16
 
 /**
  * struct kbus_route - where messages of a name go, for whoever sends many of them
@@ -738,8 +839,8 @@ struct kbus_ksock {
 	struct kbus_crowd *crowd;	/* and the others; never gets shorter */
 	struct mutex crowd_lock;	/* makes it longer, one at a time; protects: */
 	struct kbus_crowd *crowd_last;	/* the one that had a place last */
-	atomic_t late_events;		/* EPOLL*: of what @late is to tell */
-	struct work_struct late;	/* wakes them all, if that may take long */
+	atomic_t late_events;		/* EPOLL*: of what the user's worker is to tell them, */
+	struct list_head late;		/* if this is in kbus_user.late; kbus_user.lock */
 
 	struct mutex out_lock;		/* protects: */
 	struct kbus_msg *out;		/* the message being written, or NULL */
@@ -751,7 +852,7 @@ struct kbus_ksock {
 	struct kbus_route route;	/* of the message sent last */
 
 	struct mutex in_lock;		/* protects: */
-	struct kbus_msg *in;		/* the message being read, or NULL */
+	struct kbus_item *in;		/* the copy being read, or NULL */
 	u32 in_pos;
 	u32 in_flags;
 
@@ -794,9 +895,10 @@ static inline void kbus_ksock_get(struct kbus_ksock *ks)
 
 void kbus_ksock_put(struct kbus_ksock *ks);
 void kbus_ksock_drop_out(struct kbus_ksock *ks);
-void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg);
 void kbus_ksock_settle(struct kbus_ksock *ks);
+bool kbus_ksock_can_report(struct kbus_ksock *ks);
 void kbus_ksock_report_losses(struct kbus_ksock *ks);
+void kbus_dev_report_losses(struct kbus_dev *dev);
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 /* ---- ioctl.c ---- */
@@ -820,7 +922,9 @@ enum kbus_when_full {
 /**
  * struct kbus_share - what the recipients of one control group get of a message
  * @node: in kbus_send.shares
- * @group: with a reference, but for the sender's
+ * @group: the group, which the sender keeps, or @first
+ * @first: a recipient there who is not the sender, with a reference; NULL for the sender's
+ * @is_due: somebody there must have the message
  * @msg: the message in the group's memory: the sender's own, or a clone; NULL if
  *	the group has no memory for it
  * @pool: where the queue items come from that are not part of @msg
@@ -830,6 +934,8 @@ enum kbus_when_full {
 struct kbus_share {
 	struct list_head node;
 	struct kbus_group *group;
+	struct kbus_ksock *first;
+	bool is_due;
 	struct kbus_msg *msg;
 	struct kbus_pool *pool;
 	struct kbus_pool own_pool;
@@ -844,7 +950,8 @@ struct kbus_share {
  * @dev: the device
  * @home: the share of the sender's group
  * @shares: those of others
- * @wanted: groups that need a share, with references
+ * @wanted: KSocks whose groups need a share, with references
+ * @wanted_due: a bit for each of them in whose group somebody must have the message
  * @nr_wanted: how many
  * @lacks: the plan lacks items or shares that there may be memory for
  * @lacks_at_home: it lacks items for the sender's group
@@ -852,9 +959,9 @@ struct kbus_share {
  * @plan: kbus_plan.node of each KSock that gets a copy
  * @recipients: how many these are
  * @when_full: what becomes of a copy that has no room
- * @is_for_others: the message is not the caller's, nor its memory
  * @sender: who waits, if @when_full is KBUS_FULL_WAIT
- * @by_route: its route is that of the message
+ * @by_route: its route is that of the message,
+ * @words: whose name is else in pieces here
  * @sleep: it sleeps inside SEND if it has to wait
  * @slept: it is counted in kbus_wait.sleepers
  * @until: when it gives up
@@ -868,7 +975,8 @@ struct kbus_send {
 	struct kbus_dev *dev;
 	struct kbus_share home;
 	struct list_head shares;
-	struct kbus_group *wanted[KBUS_WANTED];
+	struct kbus_ksock *wanted[KBUS_WANTED];
+	u32 wanted_due;
 	u32 nr_wanted;
 	bool lacks;
 	bool lacks_at_home;
@@ -876,9 +984,9 @@ struct kbus_send {
 	struct list_head plan;
 	u32 recipients;
 	enum kbus_when_full when_full;
-	bool is_for_others;
 	struct kbus_ksock *sender;
 	bool by_route;
+	struct kbus_words words;
 	bool sleep;
 	bool slept;
 	ktime_t until;
@@ -913,7 +1021,7 @@ void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item);
 void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg);
 void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
 
-u32 kbus_plan_copy_cost(const struct kbus_plan *plan);
+u64 kbus_plan_must_cost(const struct kbus_plan *plan);
 
 static inline struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
 {

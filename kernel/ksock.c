@@ -9,26 +9,11 @@
 
 #include "kbus.h"
 
-/**
- * kbus_ksock_drop_in() - forget a message that was being read
- * @ks: the KSock
- * @msg: what @ks->in was, or NULL
- */
-void kbus_ksock_drop_in(struct kbus_ksock *ks, struct kbus_msg *msg)
-{
-	if (!msg)
-		return;
-	kbus_user_uncharge_copies(ks->user, msg->cost, 1);
-	kbus_msg_put(msg);
-}
-
 static void kbus_ksock_free(struct kbus_ksock *ks)
 {
 	kbus_msg_put(ks->lost_msg);
 	kbus_crowd_free(ks);
 	put_pid(ks->pid);
-	if (ks->user)
-		atomic_dec(&ks->user->ksocks);
 	kbus_user_put(ks->user);
 	kbus_group_put(ks->dev, ks->group);
 	kfree(ks);
@@ -52,7 +37,7 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	ks->dev = dev;
 	ks->mode = mode;
 	mutex_init(&ks->crowd_lock);
-	INIT_WORK(&ks->late, kbus_wake_work);
+	INIT_LIST_HEAD(&ks->late);
 	mutex_init(&ks->out_lock);
 	mutex_init(&ks->in_lock);
 	init_waitqueue_head(&ks->wq);
@@ -63,6 +48,7 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	INIT_LIST_HEAD(&ks->plan.node);
 	INIT_LIST_HEAD(&ks->plan.items);
 	INIT_LIST_HEAD(&ks->wait.node);
+	INIT_LIST_HEAD(&ks->wait.by_device);
 	ks->pid = get_pid(task_tgid(current));
 	ks->uid = current_euid();
 	ks->gid = current_egid();
@@ -100,6 +86,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 	err = xa_alloc_cyclic(&dev->ksocks, &ks->id, ks, XA_LIMIT(1, U32_MAX),
 			      &dev->next_ksock_id, KBUS_GFP);
 	if (err < 0) {
+		atomic_dec(&ks->user->ksocks);
 		kbus_ksock_free(ks);
 		return err == -EBUSY ? -EMFILE : err;
 	}
@@ -134,9 +121,11 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 	kbus_requests_fail(dev, &ks->owed, NULL);
 	kbus_queue_empty(&ks->q);
 	kbus_msg_put(ks->out);
-	kbus_ksock_drop_in(ks, ks->in);
+	kbus_copy_put(ks->user, ks->in);
 
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
+	/* Not with the last reference, which may be a sender's. */
+	atomic_dec(&ks->user->ksocks);
 	/* Whoever is about to wake it keeps it for a moment. */
 	kbus_ksock_put(ks);
 	kbus_spares_put();
@@ -275,37 +264,39 @@ static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 static ssize_t kbus_ksock_read(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct kbus_ksock *ks = iocb->ki_filp->private_data;
-	struct kbus_msg *msg, *whole = NULL;
-	u32 pos, flags, count;
+	struct kbus_item *item, *whole = NULL;
+	u32 len, pos, flags, count;
 	size_t done;
 
 	mutex_lock(&ks->in_lock);
-	msg = ks->in;
-	if (!msg) {
+	item = ks->in;
+	if (!item) {
 		mutex_unlock(&ks->in_lock);
 		return 0;
 	}
-	refcount_inc(&msg->refs);
+	/* It stays charged, whatever others do, as this may sleep for ever. */
+	refcount_inc(&item->refs);
+	len = item->msg->len;
 	pos = ks->in_pos;
 	flags = ks->in_flags;
-	count = min_t(size_t, iov_iter_count(to), msg->len - pos);
+	count = min_t(size_t, iov_iter_count(to), len - pos);
 	ks->in_pos += count;
 	mutex_unlock(&ks->in_lock);
 
-	done = kbus_msg_to_iter(msg, pos, count, flags, to);
-	if (done < count || pos + count == msg->len) {
+	done = kbus_msg_to_iter(item->msg, pos, count, flags, to);
+	if (done < count || pos + count == len) {
 		mutex_lock(&ks->in_lock);
-		if (ks->in == msg && ks->in_pos == pos + count) {
+		if (ks->in == item && ks->in_pos == pos + count) {
 			/* Not copied, not read, unless somebody else has read on. */
 			ks->in_pos = pos + done;
 			/* The reader may not be back for long. */
-			if (ks->in_pos == msg->len)
+			if (ks->in_pos == len)
 				swap(ks->in, whole);
 		}
 		mutex_unlock(&ks->in_lock);
 	}
-	kbus_ksock_drop_in(ks, whole);
-	kbus_msg_put(msg);
+	kbus_copy_put(ks->user, whole);
+	kbus_copy_put(ks->user, item);
 	return done || !count ? done : -EFAULT;
 }
 
@@ -338,8 +329,10 @@ static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
 	int err = msg ? 0 : -ENOMEM;
 
 	spin_lock(&ks->dev->lock);
-	if (!ks->lost_msg)
-		swap(ks->lost_msg, msg);
+	if (!ks->lost_msg) {
+		WRITE_ONCE(ks->lost_msg, msg);
+		msg = NULL;
+	}
 	spin_unlock(&ks->dev->lock);
 	kbus_msg_put(msg);
 	return err;
@@ -375,18 +368,48 @@ void kbus_ksock_settle(struct kbus_ksock *ks)
 	kbus_wakes_end(&wakes);
 }
 
+/* Is there something that the KSock is to be told, and the memory for it? */
+bool kbus_ksock_can_report(struct kbus_ksock *ks)
+{
+	return READ_ONCE(ks->q.lost_unreported) &&
+		(READ_ONCE(ks->lost_msg) || !kbus_ksock_prepare_report(ks));
+}
+
 /* There may be room in this KSock's queue to tell it what it has missed. */
 void kbus_ksock_report_losses(struct kbus_ksock *ks)
 {
 	struct kbus_wakes wakes __uninitialized;
 
-	if (!READ_ONCE(ks->q.lost_unreported) || kbus_ksock_prepare_report(ks))
+	if (!kbus_ksock_can_report(ks))
 		return;
 	kbus_wakes_init(&wakes);
 	spin_lock(&ks->dev->lock);
 	kbus_send_report_lost(ks, &wakes);
 	spin_unlock(&ks->dev->lock);
 	kbus_wakes_end(&wakes);
+}
+
+/* The same for all KSocks of a device */
+void kbus_dev_report_losses(struct kbus_dev *dev)
+{
+	struct kbus_ksock *ks;
+	unsigned long id = 0;
+	void *entry;
+
+	do {
+		spin_lock(&dev->lock);
+		entry = xa_find(&dev->ksocks, &id, U32_MAX, XA_PRESENT);
+		/* Else it has closed, and its id stands for its Requests. */
+		ks = xa_is_value(entry) ? NULL : entry;
+		if (ks)
+			kbus_ksock_get(ks);
+		spin_unlock(&dev->lock);
+		if (ks) {
+			kbus_ksock_report_losses(ks);
+			kbus_ksock_put(ks);
+		}
+		cond_resched();
+	} while (entry && id++ < U32_MAX);
 }
 
 const struct file_operations kbus_fops = {

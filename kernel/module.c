@@ -81,7 +81,7 @@ unsigned int kbus_max_name_bindings = 32;
 KBUS_PARAM_BOUNDS(kbus_max_name_bindings, 1, INT_MAX);
 module_param_cb(max_name_bindings, &kbus_max_name_bindings_ops, &kbus_max_name_bindings, 0644);
 MODULE_PARM_DESC(max_name_bindings,
-		 "L bindings of a user to one name, and to wildcards, without CAP_SYS_RESOURCE");
+		 "L bindings of a user to one name, and to wildcards (R too, if long), without CAP_SYS_RESOURCE");
 
 unsigned int kbus_max_user_ksocks = 1024;
 KBUS_PARAM_BOUNDS(kbus_max_user_ksocks, 0, INT_MAX);

@@ -46,6 +46,7 @@ struct kbus_ksock_row {
 	u32 limit;
 	u32 queued_max;
 	size_t bytes;
+	size_t bytes_limit;
 	size_t bytes_max;
 	u64 sent;
 	u64 received;
@@ -190,6 +191,7 @@ static void kbus_snapshot_ksock(struct kbus_ksock *ks, struct kbus_ksock_row *ro
 	row->limit = ks->q.limit;
 	row->queued_max = ks->q.count_max;
 	row->bytes = ks->q.bytes;
+	row->bytes_limit = kbus_queue_byte_limit(&ks->q);
 	row->bytes_max = ks->q.bytes_max;
 	row->received = ks->q.received;
 	row->lost = ks->q.lost;
@@ -398,8 +400,8 @@ static void kbus_show_ksock(struct seq_file *m, unsigned int dev,
 	seq_printf(m, "ksock %u %u pid=%d uid=%u gid=%u", dev, row->id, pid_vnr(row->pid),
 		   from_kuid_munged(current_user_ns(), row->uid),
 		   from_kgid_munged(current_user_ns(), row->gid));
-	seq_printf(m, " queued=%u queue_limit=%u bytes=%zu bytes_limit=%lu",
-		   row->queued, row->limit, row->bytes, READ_ONCE(kbus_max_queue_bytes));
+	seq_printf(m, " queued=%u queue_limit=%u bytes=%zu bytes_limit=%zu",
+		   row->queued, row->limit, row->bytes, row->bytes_limit);
 	seq_printf(m, " queued_max=%u bytes_max=%zu sent=%llu received=%llu lost=%llu",
 		   row->queued_max, row->bytes_max, row->sent, row->received, row->lost);
 	seq_printf(m, " bindings=%u awaiting=%u owed=%u unreplied=%u", row->bindings,

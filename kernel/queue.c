@@ -40,20 +40,12 @@ void kbus_item_free(struct kbus_item *item)
 	kbus_msg_put(msg);
 }
 
-/* Free a copy that was queued and charged to @holder. */
-void kbus_copy_free(struct kbus_user *holder, struct kbus_item *item)
+/* One reference less to a copy that was queued and charged to @holder; it may be NULL. */
+void kbus_copy_put(struct kbus_user *holder, struct kbus_item *item)
 {
+	if (!item || !refcount_dec_and_test(&item->refs))
+		return;
 	kbus_user_uncharge_copies(holder, kbus_item_cost(item), 1);
-	kbus_item_free(item);
-}
-
-/* Free the place of a copy whose message is being read, and stays charged for it. */
-void kbus_place_free(struct kbus_user *holder, struct kbus_item *item)
-{
-	u32 cost = kbus_item_cost(item) - item->msg->cost;
-
-	if (cost)
-		kbus_user_uncharge(holder, cost);
 	kbus_item_free(item);
 }
 
@@ -127,12 +119,13 @@ void kbus_queue_init(struct kbus_queue *q)
 	INIT_LIST_HEAD(&q->kept);
 	INIT_LIST_HEAD(&q->ready);
 	INIT_LIST_HEAD(&q->starving);
+	INIT_DELAYED_WORK(&q->patience, kbus_line_patience_ends);
 	q->limit = min(READ_ONCE(kbus_default_queue_length),
 		       READ_ONCE(kbus_max_queue_length));
 }
 
 /* How many bytes the queue takes, apart from what an empty one does. */
-static size_t kbus_queue_byte_limit(struct kbus_queue *q)
+size_t kbus_queue_byte_limit(struct kbus_queue *q)
 {
 	size_t limit = READ_ONCE(kbus_max_queue_bytes);
 
@@ -304,8 +297,11 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
 	q->bytes_max = max(q->bytes_max, q->bytes);
-	/* Not kbus_queue_unlock(): nobody has more room than before. */
-	spin_unlock(&q->lock);
+	/* An answer may be shorter than the status for which there was room. Else there is less. */
+	if (is_answer)
+		kbus_queue_unlock(q, wakes);
+	else
+		spin_unlock(&q->lock);
 	kbus_wakes_add(wakes, ks, EPOLLIN | EPOLLRDNORM | (urgent ? EPOLLPRI : 0));
 }
 
@@ -327,7 +323,7 @@ void kbus_queue_miss(struct kbus_queue *q, u32 copies)
 
 /*
  * Take an unread copy out of the queue, for whatever reason. It stays charged to
- * the reader's user until kbus_copy_free(), or what does the same.
+ * the reader's user until kbus_copy_put(), or what does the same.
  */
 void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
 {
@@ -381,7 +377,7 @@ void kbus_queue_empty(struct kbus_queue *q)
 		spin_unlock(&q->lock);
 		if (!item)
 			return;
-		kbus_copy_free(kbus_queue_ksock(q)->user, item);
+		kbus_copy_put(kbus_queue_ksock(q)->user, item);
 		cond_resched();
 	}
 }

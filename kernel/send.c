@@ -28,16 +28,18 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 {
 	s->dev = dev;
 	s->home.group = group;
+	s->home.first = NULL;
 	s->home.msg = msg;
 	s->home.pool = pool;
 	INIT_LIST_HEAD(&s->shares);
 	s->nr_wanted = 0;
+	s->wanted_due = 0;
 	s->no_shares = false;
 	INIT_LIST_HEAD(&s->plan);
 	s->when_full = when_full;
-	s->is_for_others = false;
 	s->sender = NULL;
 	s->by_route = false;
+	s->words.word = NULL;
 	s->sleep = false;
 	s->slept = false;
 	s->until = 0;
@@ -51,22 +53,29 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 /*
  * Others' memory is reclaimed by them, but a group at its limit may be full of what can be
  * dropped at once. So the sender does it if need be, but does not lose much time for any
- * group: after it has, it lets 20 times as long pass before anybody does it again.
+ * user, unless it is ready to wait for who must have the message: after it has, it lets 20
+ * times as long pass before anybody does it again, but not longer than it takes a sender to
+ * be throttled.
  */
 #define KBUS_TIRED	20
+#define KBUS_TIRED_MAX	(100 * NSEC_PER_MSEC)
 
-static gfp_t kbus_group_gfp(const struct kbus_group *group, u64 now)
+/* There is no memory for a group at once: may the sender reclaim some, from now on? */
+static bool kbus_send_may_reclaim(const struct kbus_send *s, const struct kbus_share *share,
+				  u64 *began)
 {
-	return now < READ_ONCE(group->tired_until) ? KBUS_GFP_NO_RECLAIM : KBUS_GFP_OTHERS;
+	*began = ktime_get_ns();
+	return (s->when_full == KBUS_FULL_WAIT && share->is_due) ||
+		*began >= READ_ONCE(share->first->user->tired_until);
 }
 
-/* It has taken from @began until now to get memory of the group's. */
-static void kbus_group_took(struct kbus_group *group, u64 began)
+/* It has reclaimed memory of the group's from @began until now. */
+static void kbus_share_took(struct kbus_share *share, u64 began)
 {
-	u64 now = ktime_get_ns(), took = now - began;
+	u64 now = ktime_get_ns();
 
-	if (took > 10 * NSEC_PER_USEC && now >= READ_ONCE(group->tired_until))
-		WRITE_ONCE(group->tired_until, now + KBUS_TIRED * took);
+	WRITE_ONCE(share->first->user->tired_until,
+		   now + min_t(u64, KBUS_TIRED * (now - began), KBUS_TIRED_MAX));
 }
 
 static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
@@ -77,28 +86,46 @@ static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
 	kbus_group_leave(before);
 }
 
-static void kbus_share_fill_others(struct kbus_share *share)
+static void kbus_share_fill_others(const struct kbus_send *s, struct kbus_share *share)
 {
-	u64 now = ktime_get_ns();
+	u64 began;
 
-	kbus_share_fill(share, kbus_group_gfp(share->group, now));
-	kbus_group_took(share->group, now);
+	kbus_share_fill(share, KBUS_GFP_NO_RECLAIM);
+	if (!share->pool->exhausted || !kbus_send_may_reclaim(s, share, &began))
+		return;
+	share->pool->exhausted = false;
+	kbus_share_fill(share, KBUS_GFP_OTHERS);
+	kbus_share_took(share, began);
+}
+
+/* A copy of the message in the group's memory, or NULL if it has none */
+static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_share *share)
+{
+	struct kbus_msg *clone;
+	u64 began;
+
+	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_NO_RECLAIM);
+	if (clone || !kbus_send_may_reclaim(s, share, &began))
+		return clone;
+	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_OTHERS);
+	kbus_share_took(share, began);
+	return clone;
 }
 
 /* A share for a group that has none: a copy of the message in the group's memory */
-static void kbus_send_add_share(struct kbus_send *s, struct kbus_group *group)
+static void kbus_send_add_share(struct kbus_send *s, struct kbus_ksock *first, bool is_due)
 {
 	struct kbus_share *share = kmalloc(sizeof(*share), KBUS_GFP);
-	u64 now = ktime_get_ns();
 
 	if (!share) {
 		s->no_shares = true;
-		kbus_group_put(s->dev, group);
+		kbus_ksock_put(first);
 		return;
 	}
-	share->group = group;
-	share->msg = kbus_msg_clone(s->home.msg, group, kbus_group_gfp(group, now));
-	kbus_group_took(group, now);
+	share->group = first->group;
+	share->first = first;
+	share->is_due = is_due;
+	share->msg = kbus_send_clone(s, share);
 	kbus_pool_init(&share->own_pool);
 	share->pool = &share->own_pool;
 	share->need = 0;
@@ -113,15 +140,16 @@ void kbus_send_supply(struct kbus_send *s)
 
 	/* That may take a while, so nobody waits meanwhile who need not. */
 	kbus_wakes_reserve(s->wakes, s->recipients);
-	if (s->is_for_others)
-		kbus_share_fill_others(&s->home);
+	if (s->home.first)
+		kbus_share_fill_others(s, &s->home);
 	else
 		kbus_share_fill(&s->home, KBUS_GFP);
 	list_for_each_entry(share, &s->shares, node)
-		kbus_share_fill_others(share);
+		kbus_share_fill_others(s, share);
 	for (i = 0; i < s->nr_wanted; i++)
-		kbus_send_add_share(s, s->wanted[i]);
+		kbus_send_add_share(s, s->wanted[i], s->wanted_due & BIT(i));
 	s->nr_wanted = 0;
+	s->wanted_due = 0;
 }
 
 /* Give back what the groups of others have not needed. */
@@ -133,7 +161,7 @@ static void kbus_send_drop_shares(struct kbus_send *s)
 		list_del(&share->node);
 		kbus_pool_free(share->pool);
 		kbus_msg_put(share->msg);
-		kbus_group_put(s->dev, share->group);
+		kbus_ksock_put(share->first);
 		kfree(share);
 	}
 }
@@ -143,7 +171,7 @@ void kbus_send_end(struct kbus_send *s)
 {
 	WARN_ON_ONCE(!list_empty(&s->plan));
 	while (s->nr_wanted)
-		kbus_group_put(s->dev, s->wanted[--s->nr_wanted]);
+		kbus_ksock_put(s->wanted[--s->nr_wanted]);
 	if (!list_empty(&s->shares))
 		kbus_send_drop_shares(s);
 }
@@ -165,20 +193,32 @@ static struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock
 
 	if (likely(group == s->home.group))
 		return &s->home;
-	if (group->share)
+	if (group->share) {
+		group->share->is_due |= !ks->observes;
 		return group->share;
+	}
 	if (s->no_shares)
 		return NULL;
 	s->lacks = true;
 	for (i = 0; i < s->nr_wanted; i++) {
-		if (s->wanted[i] == group)
-			return NULL;
+		if (s->wanted[i]->group == group)
+			break;
 	}
-	if (s->nr_wanted < KBUS_WANTED) {
-		kbus_group_get(s->dev, group);
-		s->wanted[s->nr_wanted++] = group;
+	if (i == KBUS_WANTED)
+		return NULL;
+	if (i == s->nr_wanted) {
+		kbus_ksock_get(ks);
+		s->wanted[s->nr_wanted++] = ks;
 	}
+	if (!ks->observes)
+		s->wanted_due |= BIT(i);
 	return NULL;
+}
+
+/* Is it for an observer, who need not have it? */
+static bool kbus_plan_is_an_observers(const struct kbus_plan *plan)
+{
+	return plan->observes && !plan->is_flagged && !plan->is_answer;
 }
 
 static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_ksock *ks,
@@ -195,15 +235,23 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	plan->bytes = 0;
 	plan->copies = 0;
 	plan->taken = 0;
-	/* One of those of the user that wrote the message has it for what that has paid. */
-	plan->paid = msg->payer == ks->user && !s->heir ? msg->cost : 0;
-	if (plan->paid)
-		s->heir = plan;
+	plan->paid = 0;
 	plan->is_charged = false;
 	plan->is_flagged = false;
 	plan->is_answer = is_answer;
 	plan->only_once = READ_ONCE(ks->q.only_once);
 	plan->observes = ks->observes;
+	/*
+	 * One of those of the user that wrote the message has it for what that has paid,
+	 * rather one that must have it.
+	 */
+	if (msg->payer == ks->user &&
+	    (!s->heir || (kbus_plan_is_an_observers(s->heir) && !plan->observes))) {
+		if (s->heir)
+			s->heir->paid = 0;
+		s->heir = plan;
+		plan->paid = msg->cost;
+	}
 	spin_lock(&ks->q.lock);
 	plan->room = kbus_queue_room(&ks->q, U32_MAX, msg, plan->paid, is_answer);
 	plan->has_room_for_answer = is_answer && kbus_queue_takes_answer(&ks->q, msg->len);
@@ -212,10 +260,21 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	return plan;
 }
 
-/* What each copy takes of the recipient's user, at most; it has at least one. */
-u32 kbus_plan_copy_cost(const struct kbus_plan *plan)
+/* What the copies that it must have take of the recipient's user; they are all planned. */
+u64 kbus_plan_must_cost(const struct kbus_plan *plan)
 {
-	return kbus_item_cost(list_last_entry(&plan->items, struct kbus_item, node));
+	const struct kbus_item *item;
+	u32 count = 0;
+	u64 cost = 0;
+
+	if (plan->must == plan->taken)
+		return plan->bytes;
+	list_for_each_entry(item, &plan->items, node) {
+		if (count++ == plan->must)
+			break;
+		cost += kbus_item_cost(item);
+	}
+	return cost;
 }
 
 /* The next of the items that a message has itself, or NULL */
@@ -273,9 +332,10 @@ static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 {
 	struct kbus_item *item;
 
-	/* Nobody pays for the many copies that a full listener will miss. */
+	/* Nobody pays for the many copies that a full listener will miss, or that are refused. */
 	if (++plan->copies > plan->room &&
-	    (s->when_full == KBUS_FULL_MISS || binding->is_observer))
+	    (s->when_full == KBUS_FULL_MISS || s->when_full == KBUS_FULL_FAIL ||
+	     binding->is_observer))
 		return NULL;
 	item = kbus_send_add_item(s, plan);
 	if (item) {
@@ -441,21 +501,9 @@ static int kbus_plan_reserve(struct kbus_send *s, struct kbus_plan *plan)
 	return may_wait ? kbus_plan_wait(s, plan) : -EBUSY;
 }
 
-/* Reserve for those who must have something, or for those who need not. */
-static int kbus_send_reserve_those(struct kbus_send *s, bool who_must)
+static bool kbus_plan_is_optional(const struct kbus_plan *plan)
 {
-	struct kbus_plan *plan;
-
-	list_for_each_entry(plan, &s->plan, node) {
-		int err;
-
-		if ((plan->must || plan->is_answer) != who_must)
-			continue;
-		err = kbus_plan_reserve(s, plan);
-		if (err)
-			return err;
-	}
-	return 0;
+	return !plan->must && !plan->is_answer;
 }
 
 /**
@@ -468,8 +516,9 @@ static int kbus_send_reserve_those(struct kbus_send *s, bool who_must)
 int kbus_send_reserve(struct kbus_send *s)
 {
 	struct kbus_plan *plan;
-	bool may_wait = false, some_must = false, some_need_not = false;
-	int err = 0;
+	unsigned int count[2] = {}, optional;
+	bool may_wait = false;
+	int err;
 
 	list_for_each_entry(plan, &s->plan, node) {
 		/* The replier must have a Request, and an observer nothing else. */
@@ -481,19 +530,23 @@ int kbus_send_reserve(struct kbus_send *s)
 			/* Nobody is told when a control group has memory again. */
 			return -ENOMEM;
 		may_wait |= plan->room < plan->must;
-		if (plan->must || plan->is_answer)
-			some_must = true;
-		else
-			some_need_not = true;
+		count[kbus_plan_is_optional(plan)]++;
 	}
 	if (may_wait && s->when_full == KBUS_FULL_WAIT && kbus_wait_is_hopeless(s))
 		return -EBUSY;
 	/* Those who may do without come last, so that they take nothing from the others. */
-	if (some_must)
-		err = kbus_send_reserve_those(s, true);
-	if (!err && some_need_not)
-		err = kbus_send_reserve_those(s, false);
-	return err;
+	for (optional = 0; optional < 2; optional++) {
+		if (!count[optional])
+			continue;
+		list_for_each_entry(plan, &s->plan, node) {
+			if (kbus_plan_is_optional(plan) != optional)
+				continue;
+			err = kbus_plan_reserve(s, plan);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
 }
 
 static struct kbus_msg_id kbus_send_next_id(struct kbus_dev *dev)
@@ -594,14 +647,19 @@ void kbus_send_forget(struct kbus_send *s)
 /* Is there something to tell the KSock of, and room for it? Then it is told. */
 static u32 kbus_send_take_lost(struct kbus_ksock *ks, const struct kbus_msg *msg)
 {
+	const struct kbus_need need = {
+		.copies = 1, .len = msg->len, .bytes = msg->cost, .is_only_one = true,
+		.at = ks->dev->bindings_changed,
+	};
 	struct kbus_queue *q = &ks->q;
 	u32 lost = 0;
 
 	spin_lock(&q->lock);
-	if (q->report_lost && q->lost_unreported &&
-	    kbus_queue_room(q, 1, msg, 0, false) &&
-	    kbus_user_charge_copies(ks->user, msg->cost, 1))
-		swap(lost, q->lost_unreported);
+	/* If its user's bytes lack, the user's worker comes back to it. */
+	while (q->report_lost && q->lost_unreported && kbus_line_fits(q, &need)) {
+		if (kbus_user_charge_copies(ks->user, msg->cost, 1))
+			swap(lost, q->lost_unreported);
+	}
 	spin_unlock(&q->lock);
 	return lost;
 }
@@ -631,8 +689,9 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 	item->msg = msg;
 	list_add(&item->node, &items);
 	/* If there is no memory now, whoever reads will try again. */
-	ks->lost_msg = kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
-					      ks->group);
+	WRITE_ONCE(ks->lost_msg,
+		   kbus_msg_synthetic_now(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
+					  ks->group));
 	if (READ_ONCE(ks->q.wants_times))
 		atomic64_set(&msg->queued_at, ktime_get_ns());
 	kbus_queue_push(&ks->q, &items, false, false, wakes);
@@ -686,7 +745,7 @@ static int kbus_send_try(struct kbus_send *s)
 
 	s->answered = NULL;
 	match = s->by_route ? kbus_route_match(s->dev, &ks->route) :
-		kbus_name_match(s->dev, kbus_msg_name(s->home.msg), hdr->name_len);
+		kbus_words_match(s->dev, &s->words);
 	if (s->request) {
 		if (kbus_request_is_one_too_many(ks, &hdr->id) ||
 		    !kbus_queue_set_slot_aside(&ks->q))
@@ -859,10 +918,13 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 		kbus_wakes_flush(wakes);
 		kbus_share_fill(&s.home, KBUS_GFP);
 	}
-	if (kbus_msg_is_request(hdr))
+	if (!by_route)
+		err = kbus_words_new(&s.words, ks->dev, kbus_msg_name(msg), hdr->name_len);
+	if (!err && kbus_msg_is_request(hdr)) {
 		s.request = kbus_request_new(ks);
-	if (IS_ERR(s.request)) {
-		err = PTR_ERR(s.request);
+		err = PTR_ERR_OR_ZERO(s.request);
+	}
+	if (err) {
 		s.request = NULL;
 	} else {
 		err = kbus_send_or_wait(&s);
@@ -874,6 +936,8 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	}
 	if (s.request)
 		kbus_request_free(s.request);
+	if (unlikely(!by_route))
+		kbus_words_free(&s.words);
 	kbus_send_end(&s);
 	kbus_pool_free(&pool);
 	if (kbus_send_is_kept(err))

@@ -15,9 +15,15 @@
 
 #include "kbus.h"
 
-/* Keep no spares under KASAN, so that it catches use after free. */
-#define KBUS_SPARE_MSGS		(IS_ENABLED(CONFIG_KASAN) ? 0U : 32U)
-#define KBUS_SPARE_PAGES	(IS_ENABLED(CONFIG_KASAN) ? 0U : 64U)
+/* Each processor keeps no more than this, */
+#define KBUS_SPARE_MSGS		32U
+#define KBUS_SPARE_PAGES	64U
+/*
+ * and all of them no more than this, which is less than a MiB. It may all be one control
+ * group's, whose own reclaim does not find it.
+ */
+#define KBUS_ALL_SPARE_MSGS	1024U
+#define KBUS_ALL_SPARE_PAGES	128U
 
 /* Of one processor; a task that has moved to another may still use them. */
 struct kbus_spares {
@@ -25,8 +31,8 @@ struct kbus_spares {
 	u64 owner;			/* of all of them: kbus_group.serial */
 	unsigned int nr_msgs;		/* READ_ONCE(), so is: */
 	unsigned int nr_pages;
-	struct kbus_msg *msgs[32];	/* small ones */
-	void *pages[64];
+	struct kbus_msg *msgs[KBUS_SPARE_MSGS];	/* small ones */
+	void *pages[KBUS_SPARE_PAGES];
 };
 
 static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
@@ -34,6 +40,20 @@ static DEFINE_PER_CPU(struct kbus_spares, kbus_spares) = {
 };
 
 static atomic_t kbus_spares_users = ATOMIC_INIT(0);
+
+/* So many does one processor keep. */
+static unsigned int kbus_spare_msgs_most __ro_after_init;
+static unsigned int kbus_spare_pages_most __ro_after_init;
+
+static void kbus_spares_set_limits(void)
+{
+	/* None under KASAN, so that it catches use after free. */
+	if (IS_ENABLED(CONFIG_KASAN) || want_init_on_free())
+		return;
+	kbus_spare_msgs_most = min(KBUS_SPARE_MSGS, KBUS_ALL_SPARE_MSGS / num_possible_cpus());
+	kbus_spare_pages_most = min(KBUS_SPARE_PAGES,
+				    KBUS_ALL_SPARE_PAGES / num_possible_cpus());
+}
 
 /* Free up to @most of them. Return how many. */
 static unsigned long kbus_spares_drop(struct kbus_spares *spares, unsigned long most)
@@ -101,9 +121,10 @@ bool kbus_spare_msg_keep(struct kbus_msg *msg)
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 	bool keep;
 
-	if (!KBUS_SPARE_MSGS || want_init_on_free())
+	if (!kbus_spare_msgs_most)
 		return false;
-	keep = kbus_spares_lock_for(spares, msg->owner) && spares->nr_msgs < KBUS_SPARE_MSGS;
+	keep = kbus_spares_lock_for(spares, msg->owner) &&
+		spares->nr_msgs < kbus_spare_msgs_most;
 	if (keep) {
 		spares->msgs[spares->nr_msgs] = msg;
 		WRITE_ONCE(spares->nr_msgs, spares->nr_msgs + 1);
@@ -131,10 +152,10 @@ unsigned int kbus_spare_pages_keep(u64 owner, void **pages, unsigned int count)
 {
 	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
 
-	if (!KBUS_SPARE_PAGES || want_init_on_free())
+	if (!kbus_spare_pages_most)
 		return 0;
 	if (kbus_spares_lock_for(spares, owner))
-		count = min(count, KBUS_SPARE_PAGES - spares->nr_pages);
+		count = min(count, kbus_spare_pages_most - spares->nr_pages);
 	else
 		count = 0;
 	memcpy(spares->pages + spares->nr_pages, pages, count * sizeof(*pages));
@@ -195,6 +216,7 @@ static struct shrinker *kbus_shrinker;
 
 int kbus_spares_init(void)
 {
+	kbus_spares_set_limits();
 	kbus_shrinker = shrinker_alloc(0, "kbus");
 	if (!kbus_shrinker)
 		return -ENOMEM;
@@ -218,6 +240,7 @@ static struct shrinker kbus_shrinker = {
 
 int kbus_spares_init(void)
 {
+	kbus_spares_set_limits();
 	return register_shrinker(&kbus_shrinker, "kbus");
 }
 

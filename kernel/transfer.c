@@ -5,7 +5,8 @@
  * Messages are sent one by one, exactly as SEND does it. They are received in
  * batches: the first copies in the queue are copied to the user's buffer while
  * they stay queued and no lock is held, and then those are popped that are still
- * the first ones. So a bad address costs nobody a message.
+ * the first ones. So a bad address costs nobody a message. Copying may sleep for ever;
+ * what another call pops meanwhile stays charged.
  */
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -19,8 +20,7 @@
 #define KBUS_TRANSFER_BATCH_BYTES	65536
 
 struct kbus_transfer_copy {
-	struct kbus_item *item;		/* not to be followed without the queue's lock */
-	struct kbus_msg *msg;
+	struct kbus_item *item;		/* with a reference */
 	u32 flags;
 };
 
@@ -175,9 +175,8 @@ static unsigned int kbus_transfer_peek(struct kbus_queue *q, const struct kbus_t
 
 		if (count == most || msg->len > space)
 			break;
-		refcount_inc(&msg->refs);
+		refcount_inc(&item->refs);
 		copies[count].item = item;
-		copies[count].msg = msg;
 		copies[count].flags = kbus_item_flags(item);
 		count++;
 		space -= min_t(u64, kbus_transfer_step(msg->len), space);
@@ -199,9 +198,7 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 	spin_lock(&q->lock);
 	for (i = 0; i < count; i++) {
 		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
-		/* Another item at the same address has another message. */
-		if (!item || item != copies[i].item || item->msg != copies[i].msg ||
-		    kbus_item_flags(item) != copies[i].flags)
+		if (item != copies[i].item || kbus_item_flags(item) != copies[i].flags)
 			break;
 		kbus_queue_pop(q);
 	}
@@ -224,30 +221,37 @@ static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
 			       struct kbus_transfer_copy *copies, unsigned int count)
 {
 	u32 pos = t->received_len;
-	unsigned int i, done, popped;
+	unsigned int i, done, popped, freed = 0;
 	size_t bytes = 0;
+	u64 len = 0;
 
 	for (done = 0; done < count; done++) {
-		if (!kbus_msg_to_user(copies[done].msg, copies[done].flags,
+		const struct kbus_msg *msg = copies[done].item->msg;
+
+		if (!kbus_msg_to_user(msg, copies[done].flags,
 				      u64_to_user_ptr(t->receive + pos)) ||
-		    !kbus_transfer_put_time(t, done, copies[done].msg))
+		    !kbus_transfer_put_time(t, done, msg))
 			break;
-		pos += kbus_transfer_step(copies[done].msg->len);
+		pos += kbus_transfer_step(msg->len);
 	}
 	popped = kbus_transfer_pop(&ks->q, copies, done);
 	for (i = 0; i < popped; i++) {
-		t->received_len += min_t(u64, kbus_transfer_step(copies[i].msg->len),
-					 t->receive_len - t->received_len);
-		bytes += kbus_item_cost(copies[i].item);
-		/* Not the last one: the item has another. */
-		refcount_dec(&copies[i].msg->refs);
-		kbus_item_free(copies[i].item);
+		struct kbus_item *item = copies[i].item;
+
+		len += kbus_transfer_step(item->msg->len);
+		/* The queue's reference and its own */
+		if (!refcount_sub_and_test(2, &item->refs))
+			continue;
+		bytes += kbus_item_cost(item);
+		freed++;
+		kbus_item_free(item);
 	}
-	if (popped)
-		kbus_user_uncharge_copies(ks->user, bytes, popped);
+	if (freed)
+		kbus_user_uncharge_copies(ks->user, bytes, freed);
+	t->received_len = min_t(u64, t->received_len + len, t->receive_len);
 	t->received += popped;
 	for (; i < count; i++)
-		kbus_msg_put(copies[i].msg);
+		kbus_copy_put(ks->user, copies[i].item);
 	return done < count && popped == done ? -EFAULT : popped;
 }
 
@@ -352,8 +356,12 @@ long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __
 	err = kbus_transfer_check(ks, &t);
 	if (err)
 		return err;
-	/* A bad address is better known before anything has been sent. */
-	if (put_user(t.send, &arg->send) || put_user(t.times, &arg->times))
+	/*
+	 * A bad address is better known before anything has been sent. The argument is
+	 * in two pages at most.
+	 */
+	if (put_user(t.send, &arg->send) ||
+	    put_user(0, &arg->reserved[ARRAY_SIZE(arg->reserved) - 1]))
 		return -EFAULT;
 	if (t.times)
 		WRITE_ONCE(ks->q.wants_times, true);

@@ -4,10 +4,13 @@
  * what the others need.
  *
  * A queue whose line waits for bytes of its user is in a list of that user's,
- * as any KSock of the user's, on any device, may make them free.
+ * as any KSock of the user's, on any device, may make them free. A worker looks at
+ * these, and another one wakes those waiters of the user's that take long to wake. It is
+ * nobody's own time, so each user has but a part of a processor's for either.
  */
 #include <linux/cred.h>
 #include <linux/hashtable.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 
@@ -15,6 +18,11 @@
 
 static DEFINE_SPINLOCK(kbus_users_lock);
 static DEFINE_HASHTABLE(kbus_users, 10);
+
+/* One part in so many of a processor's time is for each worker of a user, */
+#define KBUS_USER_SHARE		5
+/* but so much at a time, in ns. */
+#define KBUS_USER_BURST		NSEC_PER_MSEC
 
 static void kbus_user_feed(struct work_struct *work);
 
@@ -61,7 +69,9 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 	refcount_set(&spare->refs, 1);
 	spin_lock_init(&spare->lock);
 	INIT_LIST_HEAD(&spare->starving);
-	INIT_WORK(&spare->feed, kbus_user_feed);
+	INIT_LIST_HEAD(&spare->late);
+	INIT_WORK(&spare->feed.work, kbus_user_feed);
+	INIT_WORK(&spare->wake.work, kbus_wake_late);
 
 	spin_lock(&kbus_users_lock);
 	user = kbus_user_find(uid, spare);
@@ -103,32 +113,58 @@ bool kbus_user_count(atomic_t *counter, unsigned int limit)
 	return true;
 }
 
+/* For the worker, which has worked for @took ns: sleep, if that is too long. */
+void kbus_worker_rest(struct kbus_worker *worker, u64 took)
+{
+	u64 now = ktime_get_ns();
+
+	/* The machine itself may have been stopped for a while. */
+	took = min_t(u64, took, NSEC_PER_SEC);
+	worker->rests_until = max(worker->rests_until, now) + KBUS_USER_SHARE * took;
+	if (worker->rests_until > now + KBUS_USER_SHARE * KBUS_USER_BURST)
+		schedule_timeout_idle(nsecs_to_jiffies(worker->rests_until - now) + 1);
+	else
+		cond_resched();
+}
+
 /*
- * Bytes became free: whoever waits for room at a queue of this user's may go on.
- * That is looked at by a worker, as the caller may hold the lock of a queue.
+ * Its user may have bytes: let those go on who wait for a KSock, and tell it what it has
+ * missed. Return how long it takes, in ns.
  */
+static u64 kbus_user_feed_ksock(struct kbus_ksock *ks)
+{
+	const bool reports = kbus_ksock_can_report(ks);
+	struct kbus_wakes wakes __uninitialized;
+	u64 began;
+
+	kbus_wakes_init_late(&wakes);
+	began = kbus_stopwatch_start();
+	spin_lock(&ks->q.lock);
+	/* Puts it back if it still lacks bytes; so does the report. */
+	kbus_queue_unlock(&ks->q, &wakes);
+	if (reports) {
+		spin_lock(&ks->dev->lock);
+		kbus_send_report_lost(ks, &wakes);
+		spin_unlock(&ks->dev->lock);
+	}
+	return kbus_stopwatch_stop(began);
+}
+
+/* Bytes became free: whoever waits for room at a queue of this user's may go on. */
 static void kbus_user_feed(struct work_struct *work)
 {
-	struct kbus_user *user = container_of(work, struct kbus_user, feed);
-	struct kbus_wakes wakes __uninitialized;
+	struct kbus_user *user = container_of(work, struct kbus_user, feed.work);
 	struct kbus_ksock *ks;
 	LIST_HEAD(hungry);
 
-	kbus_wakes_init(&wakes);
 	spin_lock(&user->lock);
 	list_splice_init(&user->starving, &hungry);
-	while (!list_empty(&hungry)) {
-		ks = list_first_entry(&hungry, struct kbus_ksock, q.starving);
+	while ((ks = list_first_entry_or_null(&hungry, struct kbus_ksock, q.starving))) {
 		list_del_init(&ks->q.starving);
 		kbus_ksock_get(ks);
 		spin_unlock(&user->lock);
-
-		spin_lock(&ks->q.lock);
-		/* Puts it back if it still lacks bytes. */
-		kbus_queue_unlock(&ks->q, &wakes);
-		kbus_wakes_flush(&wakes);
+		kbus_worker_rest(&user->feed, kbus_user_feed_ksock(ks));
 		kbus_ksock_put(ks);
-		cond_resched();
 		spin_lock(&user->lock);
 	}
 	spin_unlock(&user->lock);
@@ -171,11 +207,11 @@ bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies)
 	return true;
 }
 
-/* Have a worker look at the queues that lack bytes. */
-void kbus_user_feed_soon(struct kbus_user *user)
+/* Have a worker look at what there is. The caller may hold the lock of a queue. */
+void kbus_user_work_soon(struct kbus_user *user, struct kbus_worker *worker)
 {
 	kbus_user_ref(user);
-	if (!queue_work(kbus_workqueue, &user->feed))
+	if (!queue_work(kbus_workqueue, &worker->work))
 		/* Not the last one: the caller has a KSock of the user's, or the like. */
 		refcount_dec(&user->refs);
 }

@@ -6,7 +6,8 @@
  * sleeps in SEND for it, it is in the line of that KSock's queue, in the order
  * in which the messages began to wait; nobody behind it takes room before it. A
  * message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
- * never come back.
+ * never come back. Nor does one whose task may go on, but does not get a processor: it
+ * has lost its turn after a while.
  *
  * kbus_line_settle() decides who may go on. It is called at the end of whatever
  * changes what a queue can take, or changes its line: see kbus_queue_unlock().
@@ -19,6 +20,9 @@
 #include "kbus.h"
 #include "trace.h"
 
+/* So long, in jiffies, others wait for whoever is first in line to use its turn. */
+#define KBUS_PATIENCE	(HZ / 10)
+
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
 	return container_of(wait, struct kbus_ksock, wait);
@@ -29,6 +33,17 @@ static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 	return container_of(q, struct kbus_ksock, q);
 }
 
+/* Look in a while whether whoever is first in line has used its turn. */
+static void kbus_line_be_patient(struct kbus_queue *q)
+{
+	if (delayed_work_pending(&q->patience))
+		return;
+	kbus_ksock_get(kbus_line_ksock(q));
+	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_PATIENCE))
+		/* Not the last one: it is a place to wait at. */
+		kbus_ksock_put(kbus_line_ksock(q));
+}
+
 /* From now on SEND is worth another try; the lock of the queue waited for is held. */
 static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
 				 struct kbus_wakes *wakes)
@@ -37,7 +52,10 @@ static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
 	trace_wait(kbus_line_ksock(q)->dev->index, kbus_wait_ksock(wait)->id,
 		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
-	if (!wait->sleepers)
+	wait->ready_since = jiffies;
+	if (wait->sleepers)
+		kbus_line_be_patient(q);
+	else
 		list_move_tail(&wait->node, &q->ready);
 	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
 }
@@ -66,13 +84,12 @@ static bool kbus_queue_starves(struct kbus_queue *q)
  * Is there room for what a message needs, or may it need less by now, because a binding
  * of another KSock has gone? If the user's bytes lack, the queue will be told.
  */
-static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
+bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
 {
 	if (!kbus_queue_has_room_for(q, need))
 		return false;
 	while (!kbus_queue_has_bytes_for(q, need)) {
-		if (!need->is_only_one &&
-		    need->at != READ_ONCE(kbus_line_ksock(q)->dev->bindings_changed))
+		if (need->at != READ_ONCE(kbus_line_ksock(q)->dev->bindings_changed))
 			return true;
 		if (kbus_queue_starves(q))
 			return false;
@@ -80,48 +97,129 @@ static bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
 	return true;
 }
 
+/* Does somebody sleep in the line that began to wait before @wait? */
+static bool kbus_wait_is_behind(const struct kbus_wait *wait, struct kbus_queue *q)
+{
+	struct kbus_wait *first = list_first_entry_or_null(&q->line, struct kbus_wait, node);
+
+	return first && (!wait->since || first->since < wait->since);
+}
+
+/*
+ * Is another try worth while? What will never have room is to be refused. What is behind
+ * the line is looked at again when the first one leaves that.
+ */
+static bool kbus_wait_may_go_on(const struct kbus_wait *wait, struct kbus_queue *q)
+{
+	return !kbus_queue_can_ever_take(q, &wait->need) ||
+		(!kbus_wait_is_behind(wait, q) && kbus_line_fits(q, &wait->need));
+}
+
+/*
+ * Look at kept messages that have not been looked at since the queue changed, which are
+ * the first ones. If there are many, a worker goes on with them.
+ */
+static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes)
+{
+	struct kbus_wait *wait;
+	u32 count = 0;
+
+	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
+	       wait->seen != q->changes) {
+		if (count++ == KBUS_WAKES) {
+			kbus_wake_later(kbus_line_ksock(q), 0);
+			return;
+		}
+		wait->seen = q->changes;
+		if (kbus_wait_may_go_on(wait, q))
+			kbus_wait_make_ready(wait, q, wakes);
+		else
+			list_move_tail(&wait->node, &q->kept);
+	}
+}
+
 /**
  * kbus_line_settle() - let those who wait for room at a queue go on who may
  * @q: the queue; its lock is held
  * @wakes: gets those who are to be woken
  *
- * That is the first one in the line, if there is room for what it needs, and
- * every message that is kept, if there is any room: whether it is enough they find
- * out themselves. If there are many of these, a worker goes on with them.
+ * That is the first one in the line, and every message that is kept, if there is room for
+ * what it needs. One that did not need what it lacks here would take and give back
+ * what it needs elsewhere, and so wake others for nothing.
  */
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	static const struct kbus_need least = {
-		.copies = 1, .len = 1, .bytes = KBUS_MSG_LEAST, .is_only_one = true,
-	};
-	struct kbus_wait *wait, *next;
-	bool did_some = false;
-	u32 count = 0;
+	struct kbus_wait *wait;
 
 	lockdep_assert_held(&q->lock);
 	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-	/* What will never have room is to be refused. */
-	if (wait && !wait->ready && (!kbus_queue_can_ever_take(q, &wait->need) ||
-				     kbus_line_fits(q, &wait->need)))
+	if (wait && !wait->ready && kbus_wait_may_go_on(wait, q))
 		kbus_wait_make_ready(wait, q, wakes);
+	else if (wait && wait->ready)
+		kbus_line_be_patient(q);
+	q->changes++;
+	kbus_line_settle_kept(q, wakes);
+}
 
-	list_for_each_entry_safe(wait, next, &q->kept, node) {
-		/* A try takes and gives back what these need, and would make them ready again. */
-		bool is_exact = wait->need.own_slots || !wait->need.is_only_one;
+/* For a worker: look at more of the kept messages. Return how long it takes, in ns. */
+u64 kbus_line_go_on(struct kbus_queue *q)
+{
+	struct kbus_wakes wakes __uninitialized;
+	u64 began;
 
-		if (!kbus_line_fits(q, is_exact ? &wait->need : &least)) {
-			if (!is_exact)
-				return;
-			list_move_tail(&wait->node, &q->kept);
-		} else {
+	kbus_wakes_init_late(&wakes);
+	began = kbus_stopwatch_start();
+	spin_lock(&q->lock);
+	kbus_line_settle_kept(q, &wakes);
+	spin_unlock(&q->lock);
+	return kbus_stopwatch_stop(began);
+}
+
+/*
+ * Whoever is first in line has been ready for too long: its task is throttled, say. It loses
+ * its turn, and with it some others of the same user, so that these do not take as long one
+ * after the other. They keep their age, and come first again if they have to wait once more.
+ */
+static void kbus_line_lose_turn(struct kbus_queue *q, struct kbus_wakes *wakes)
+{
+	struct kbus_wait *wait, *next;
+	struct kbus_user *user = NULL;
+	u32 count = 0;
+
+	lockdep_assert_held(&q->lock);
+	list_for_each_entry_safe(wait, next, &q->line, node) {
+		if (count++ == KBUS_STEP)
+			return;
+		if (!user)
+			user = kbus_wait_ksock(wait)->user;
+		if (kbus_wait_ksock(wait)->user != user)
+			continue;
+		if (!wait->ready)
 			kbus_wait_make_ready(wait, q, wakes);
-			did_some = true;
-		}
-		if (++count == KBUS_WAKES)
-			break;
+		wait->is_in_line = false;
+		list_move_tail(&wait->node, &q->ready);
 	}
-	if (count == KBUS_WAKES && did_some)
-		kbus_wake_later(kbus_line_ksock(q), 0);
+}
+
+/* Whoever is first in line may have been ready for too long. */
+void kbus_line_patience_ends(struct work_struct *work)
+{
+	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
+	struct kbus_wakes wakes __uninitialized;
+	struct kbus_wait *wait;
+
+	kbus_wakes_init(&wakes);
+	spin_lock(&q->lock);
+	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
+	if (wait && wait->ready) {
+		if (time_before(jiffies, wait->ready_since + KBUS_PATIENCE))
+			kbus_line_be_patient(q);
+		else
+			kbus_line_lose_turn(q, &wakes);
+	}
+	kbus_queue_unlock(q, &wakes);
+	kbus_wakes_end(&wakes);
+	kbus_ksock_put(kbus_line_ksock(q));
 }
 
 /* Wait for nobody; the task that calls is one of the sleepers if it has @slept. */
@@ -137,6 +235,7 @@ static void kbus_wait_leave(struct kbus_ksock *ks, bool slept, struct kbus_wakes
 	spin_lock(&on->q.lock);
 	ks->wait.sleepers -= slept;
 	list_del_init(&ks->wait.node);
+	ks->wait.is_in_line = false;
 	kbus_queue_unlock(&on->q, wakes);
 	ks->wait.on = NULL;
 }
@@ -151,15 +250,8 @@ static void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
 		return;
 	WRITE_ONCE(ks->wait.since, ++dev->last_wait);
 	ks->wait.is_request = is_request;
+	list_add_tail(&ks->wait.by_device, &dev->waits);
 	dev->nr_waits++;
-}
-
-/* Does somebody sleep in the line that began to wait before @wait? */
-static bool kbus_wait_is_behind(const struct kbus_wait *wait, struct kbus_queue *q)
-{
-	struct kbus_wait *first = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-
-	return first && (!wait->since || first->since < wait->since);
 }
 
 /* Put @wait where it belongs in the queue: in the line, if a task sleeps for it. */
@@ -170,7 +262,9 @@ static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
 
 	lockdep_assert_held(&q->lock);
 	list_del_init(&wait->node);
-	if (wait->sleepers) {
+	wait->seen = q->changes;
+	wait->is_in_line = wait->sleepers;
+	if (wait->is_in_line) {
 		before = &q->line;
 		list_for_each_entry_reverse(other, &q->line, node) {
 			if (other->since < wait->since)
@@ -189,7 +283,7 @@ static struct kbus_need kbus_plan_need(const struct kbus_send *s, struct kbus_pl
 		.len = s->home.msg->len,
 		.own_slots = s->request && kbus_plan_ksock(plan) == s->sender,
 		.is_only_one = plan->must == 1,
-		.bytes = (u64)plan->must * kbus_plan_copy_cost(plan) - plan->paid,
+		.bytes = kbus_plan_must_cost(plan) - plan->paid,
 		.paid = plan->paid,
 		.at = s->dev->bindings_changed,
 	};
@@ -205,7 +299,7 @@ static void kbus_need_add_others(struct kbus_need *need, const struct kbus_send 
 	list_for_each_entry(other, &s->plan, node) {
 		if (other == plan || !other->must || kbus_plan_ksock(other)->user != user)
 			continue;
-		need->bytes += (u64)other->must * kbus_plan_copy_cost(other) - other->paid;
+		need->bytes += kbus_plan_must_cost(other) - other->paid;
 		need->paid += other->paid;
 		need->is_only_one = false;
 	}
@@ -264,8 +358,6 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 	spin_lock(&q->lock);
 	waits = kbus_wait_is_behind(wait, q) || !kbus_line_fits(q, now);
 	if (waits) {
-		bool is_in_line = wait->on && wait->sleepers;
-
 		wait->need = *later;
 		wait->on = on;
 		WRITE_ONCE(wait->ready, false);
@@ -273,7 +365,7 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 			wait->sleepers++;
 			s->slept = true;
 		}
-		if (!is_in_line)
+		if (!wait->is_in_line)
 			kbus_wait_join(wait, q);
 		trace_wait(s->dev->index, s->sender->id, on->id, KBUS_TRACE_WAIT_BEGIN,
 			   kbus_msg_header(s->home.msg));
@@ -338,6 +430,7 @@ void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 		return;
 	WRITE_ONCE(ks->wait.since, 0);
 	WRITE_ONCE(ks->wait.ready, true);
+	list_del_init(&ks->wait.by_device);
 	ks->dev->nr_waits--;
 	kbus_wakes_add(wakes, ks, EPOLLOUT | EPOLLWRNORM);
 }
@@ -365,8 +458,10 @@ void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 	q = &wait->on->q;
 	spin_lock(&q->lock);
 	wait->sleepers--;
-	if (!wait->sleepers)
+	if (!wait->sleepers) {
+		wait->is_in_line = false;
 		list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
+	}
 	kbus_queue_unlock(q, wakes);
 }
 
@@ -394,7 +489,7 @@ void kbus_wait_need_less(struct kbus_ksock *ks)
 
 /* Which of those who wait on a device are to try again */
 struct kbus_wait_filter {
-	const struct kbus_ksock *on;	/* those who wait for this one; NULL for all */
+	struct kbus_ksock *on;		/* those who wait for this one; NULL for all */
 	const char *bound;		/* with a message of a name that this brings, or NULL */
 	size_t len;
 	bool only_requests;
@@ -402,7 +497,7 @@ struct kbus_wait_filter {
 
 static bool kbus_wait_filter_has(const struct kbus_wait_filter *filter, struct kbus_ksock *ks)
 {
-	if (!ks->wait.since || (filter->only_requests && !ks->wait.is_request) ||
+	if ((filter->only_requests && !ks->wait.is_request) ||
 	    (filter->on && ks->wait.on != filter->on))
 		return false;
 	return !filter->bound ||
@@ -410,31 +505,76 @@ static bool kbus_wait_filter_has(const struct kbus_wait_filter *filter, struct k
 				  kbus_msg_header(ks->out)->name_len);
 }
 
-/* Let those who wait on a device try again; a few KSocks are looked at in each step. */
+/*
+ * Of those behind @place in the list of waits, which moves on, and up to the one that waits
+ * since @last, let a few try again. Return whether there are more.
+ */
+static bool kbus_wait_wake_some(struct kbus_dev *dev, const struct kbus_wait_filter *filter,
+				struct kbus_wait *place, u64 last, struct kbus_wakes *wakes)
+{
+	u32 count;
+
+	lockdep_assert_held(&dev->lock);
+	for (count = 0; count < KBUS_STEP && wakes->count < wakes->room; count++) {
+		struct kbus_wait *wait = list_next_entry(place, by_device);
+
+		if (list_entry_is_head(wait, &dev->waits, by_device) || wait->since > last)
+			return false;
+		list_move(&place->by_device, &wait->by_device);
+		/* Else it is the place of somebody else who goes through the list. */
+		if (wait->since && kbus_wait_filter_has(filter, kbus_wait_ksock(wait)))
+			kbus_wait_retry(kbus_wait_ksock(wait), wakes);
+	}
+	return true;
+}
+
+/* Does nobody wait for @on? Whoever begins to from here on knows why this is asked. */
+static bool kbus_wait_has_nobody(struct kbus_ksock *on)
+{
+	bool has_nobody;
+
+	spin_lock(&on->q.lock);
+	has_nobody = list_empty(&on->q.line) && list_empty(&on->q.kept);
+	spin_unlock(&on->q.lock);
+	return has_nobody;
+}
+
+/* Let those who wait on a device try again, in steps. */
 static void kbus_wait_wake(struct kbus_dev *dev, const struct kbus_wait_filter *filter)
 {
 	struct kbus_wakes wakes __uninitialized;
-	struct kbus_ksock *ks;
-	unsigned long id = 0;
-	u32 count;
+	struct kbus_wait place = {};
+	bool more;
+	u64 last;
 
+	if (filter->on && kbus_wait_has_nobody(filter->on))
+		return;
 	kbus_wakes_init(&wakes);
+	spin_lock(&dev->lock);
+	last = dev->last_wait;
+	list_add(&place.by_device, &dev->waits);
 	do {
-		count = 0;
-		spin_lock(&dev->lock);
-		ks = NULL;
-		if (dev->nr_waits)
-			ks = xa_find(&dev->ksocks, &id, ULONG_MAX, XA_PRESENT);
-		while (ks && count++ < KBUS_STEP && wakes.count < wakes.room) {
-			if (!xa_is_value(ks) && kbus_wait_filter_has(filter, ks))
-				kbus_wait_retry(ks, &wakes);
-			ks = xa_find_after(&dev->ksocks, &id, ULONG_MAX, XA_PRESENT);
-		}
+		more = kbus_wait_wake_some(dev, filter, &place, last, &wakes);
+		if (!more)
+			list_del(&place.by_device);
 		spin_unlock(&dev->lock);
 		kbus_wakes_flush(&wakes);
 		cond_resched();
-	} while (ks);
+		if (more)
+			spin_lock(&dev->lock);
+	} while (more);
 	kbus_wakes_end(&wakes);
+}
+
+/*
+ * @on has one more binding, so a message that waits for it may need more copies than it
+ * ever takes, and is to be refused.
+ */
+void kbus_wait_wake_bound(struct kbus_ksock *on, const char *bound, size_t len)
+{
+	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) {
+		.on = on, .bound = bound, .len = len,
+	});
 }
 
 /*
@@ -445,9 +585,7 @@ static void kbus_wait_wake(struct kbus_dev *dev, const struct kbus_wait_filter *
 void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len)
 {
 	kbus_wait_need_less(on);
-	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) {
-		.on = on, .bound = bound, .len = len,
-	});
+	kbus_wait_wake_bound(on, bound, len);
 }
 
 /*
@@ -493,6 +631,7 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 		while ((wait = list_first_entry_or_null(&q->line, struct kbus_wait, node)) &&
 		       wakes.count < wakes.room) {
 			list_del_init(&wait->node);
+			wait->is_in_line = false;
 			wait->on = NULL;
 			trace_wait(on->dev->index, kbus_wait_ksock(wait)->id, on->id,
 				   KBUS_TRACE_WAIT_WAKE, NULL);
@@ -507,6 +646,9 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 	} while (more);
 	kbus_wakes_end(&wakes);
 
+	/* Nobody is in line any more, nor will be. */
+	if (cancel_delayed_work_sync(&q->patience))
+		kbus_ksock_put(on);
 	spin_lock(&on->user->lock);
 	list_del_init(&q->starving);
 	spin_unlock(&on->user->lock);

@@ -7,7 +7,8 @@
  * one. What that costs is bounded: the first waiters of a KSock, a few, are on
  * its own wait queue, and further ones, of which an epoll can have hundreds of
  * thousands, in its crowd. A worker wakes these, some at a time, so that they
- * delay nobody but each other.
+ * delay nobody but others of the same user. It also wakes the few, for a while, if
+ * that has taken others too long: each may be an epoll with many waiters of its own.
  */
 #include <linux/hrtimer.h>
 #include <linux/poll.h>
@@ -20,6 +21,19 @@
 #define KBUS_FIRST_WAITERS	16
 /* So many of its crowd are woken in one step. */
 #define KBUS_CROWD_WAITERS	64
+/* A few take no longer than this, in ns. */
+#define KBUS_SLOW_WAKE		(100 * NSEC_PER_USEC)
+/* What does is to be no more than one part in so many of others' time, */
+#define KBUS_SLOW_PARTS		100
+/*
+ * but may be what makes up for this, in ns, before a worker does it: an interrupt may have
+ * come at the wrong time.
+ */
+#define KBUS_SLOW_BURST		NSEC_PER_SEC
+/* The worker does it for so long at most, in ns. */
+#define KBUS_SLOW_MAX		(10ULL * NSEC_PER_SEC)
+/* In so many parts of a crowd somebody is looked for. */
+#define KBUS_CROWD_PARTS	4
 
 /* More who wait at a KSock */
 struct kbus_crowd {
@@ -31,7 +45,8 @@ struct workqueue_struct *kbus_workqueue;
 
 int kbus_wake_init(void)
 {
-	kbus_workqueue = alloc_workqueue("kbus", WQ_UNBOUND, 0);
+	/* As many as there may be: most of them rest. */
+	kbus_workqueue = alloc_workqueue("kbus", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	return kbus_workqueue ? 0 : -ENOMEM;
 }
 
@@ -43,51 +58,115 @@ void kbus_wake_exit(void)
 /* Wake the KSock from a worker; for those who hold locks, too. */
 void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 {
+	struct kbus_user *user = ks->user;
+
 	atomic_or((__force int)events, &ks->late_events);
-	kbus_ksock_get(ks);
-	if (!queue_work(kbus_workqueue, &ks->late))
-		/* Not the last one: the caller has, or looks at, the KSock. */
-		kbus_ksock_put(ks);
+	spin_lock(&user->lock);
+	if (list_empty(&ks->late)) {
+		kbus_ksock_get(ks);
+		list_add_tail(&ks->late, &user->late);
+	}
+	spin_unlock(&user->lock);
+	kbus_user_work_soon(user, &user->wake);
+}
+
+#ifdef CONFIG_PREEMPT_RT
+static const u64 kbus_slow_wake = 2 * TICK_NSEC;
+#else
+static const u64 kbus_slow_wake = KBUS_SLOW_WAKE;
+#endif
+
+/* Waking waiters of a user's has taken long. */
+static void kbus_user_was_slow(struct kbus_user *user, u64 took)
+{
+	u64 now = ktime_get_mono_fast_ns();
+	u64 until = max(READ_ONCE(user->slow_until), now) + KBUS_SLOW_PARTS * took;
+
+	WRITE_ONCE(user->slow_until, min(until, now + KBUS_SLOW_BURST + KBUS_SLOW_MAX));
+}
+
+static bool kbus_user_is_slow(const struct kbus_user *user)
+{
+	u64 until = READ_ONCE(user->slow_until);
+
+	return unlikely(until) && until > ktime_get_mono_fast_ns() + KBUS_SLOW_BURST;
+}
+
+/* Wake some waiters, and find out how long that takes, in ns. */
+static u64 kbus_wake_part(wait_queue_head_t *wq, __poll_t events)
+{
+	u64 began = kbus_stopwatch_start();
+
+	wake_up_interruptible_poll(wq, events);
+	return kbus_stopwatch_stop(began);
+}
+
+/* Wake the first waiters of a KSock. */
+static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
+{
+	u64 took = kbus_wake_part(&ks->wq, events);
+
+	if (unlikely(took > kbus_slow_wake))
+		kbus_user_was_slow(ks->user, took);
+}
+
+/* Is somebody in the crowd of a KSock, or are there so many parts that this takes long? */
+static bool kbus_crowd_waits(struct kbus_ksock *ks)
+{
+	struct kbus_crowd *crowd;
+	unsigned int count = 0;
+
+	/* Pairs with kbus_crowd_more(). */
+	for (crowd = smp_load_acquire(&ks->crowd); crowd; crowd = READ_ONCE(crowd->next)) {
+		if (count++ == KBUS_CROWD_PARTS)
+			return true;
+		/* After the barrier of kbus_wakes_add() */
+		if (waitqueue_active(&crowd->wq))
+			return true;
+	}
+	return false;
 }
 
 /* Wake who waits at a KSock. No lock is held that others need. */
 static void kbus_wake(struct kbus_ksock *ks, __poll_t events)
 {
-	if (unlikely(READ_ONCE(ks->crowd)))
+	if (unlikely(kbus_crowd_waits(ks)) || kbus_user_is_slow(ks->user))
 		kbus_wake_later(ks, events);
 	else
-		wake_up_interruptible_poll(&ks->wq, events);
+		kbus_wake_few(ks, events);
 }
 
-static void kbus_wake_crowd(struct kbus_ksock *ks, __poll_t events)
+static void kbus_wake_all(struct kbus_ksock *ks, __poll_t events)
 {
+	struct kbus_worker *worker = &ks->user->wake;
 	struct kbus_crowd *crowd;
 
-	wake_up_interruptible_poll(&ks->wq, events);
+	kbus_worker_rest(worker, kbus_wake_part(&ks->wq, events));
 	/* Pairs with kbus_crowd_more(). */
-	for (crowd = smp_load_acquire(&ks->crowd); crowd; crowd = READ_ONCE(crowd->next)) {
-		wake_up_interruptible_poll(&crowd->wq, events);
-		cond_resched();
-	}
+	for (crowd = smp_load_acquire(&ks->crowd); crowd; crowd = READ_ONCE(crowd->next))
+		kbus_worker_rest(worker, kbus_wake_part(&crowd->wq, events));
 }
 
-void kbus_wake_work(struct work_struct *work)
+/* Wake those of the user's that were left to the worker. */
+void kbus_wake_late(struct work_struct *work)
 {
-	struct kbus_ksock *ks = container_of(work, struct kbus_ksock, late);
-	__poll_t events = (__force __poll_t)atomic_xchg(&ks->late_events, 0);
-	ktime_t began = ktime_get();
-	s64 took;
+	struct kbus_user *user = container_of(work, struct kbus_user, wake.work);
+	struct kbus_ksock *ks;
+	__poll_t events;
 
-	kbus_ksock_settle(ks);
-	if (events)
-		kbus_wake_crowd(ks, events);
-
-	/* What takes long takes a fifth of a processor at most. */
-	took = ktime_us_delta(ktime_get(), began);
-	if (took > USEC_PER_MSEC)
-		schedule_timeout_uninterruptible(usecs_to_jiffies(min_t(s64, 4 * took,
-									USEC_PER_SEC)));
-	kbus_ksock_put(ks);
+	spin_lock(&user->lock);
+	while ((ks = list_first_entry_or_null(&user->late, struct kbus_ksock, late))) {
+		list_del_init(&ks->late);
+		spin_unlock(&user->lock);
+		events = (__force __poll_t)atomic_xchg(&ks->late_events, 0);
+		kbus_worker_rest(&user->wake, kbus_line_go_on(&ks->q));
+		if (events)
+			kbus_wake_all(ks, events);
+		kbus_ksock_put(ks);
+		spin_lock(&user->lock);
+	}
+	spin_unlock(&user->lock);
+	kbus_user_put(user);
 }
 
 /* Make room for @count more, or for as many as there is memory for. No lock is held. */
@@ -162,13 +241,18 @@ static bool kbus_crowd_has_place(struct kbus_crowd *crowd)
 	return kbus_waiters(&crowd->wq, KBUS_CROWD_WAITERS) < KBUS_CROWD_WAITERS;
 }
 
-/* One more part of the crowd; without memory for it, the last one gets larger. */
+/* One more part of the crowd. It counts for the user; if it cannot, the last one gets larger. */
 static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
 {
-	struct kbus_crowd *crowd = kzalloc(sizeof(*crowd), KBUS_GFP);
+	struct kbus_crowd *crowd;
 
-	if (!crowd)
+	if (!kbus_user_charge(ks->user, sizeof(*crowd)))
 		return ks->crowd_last;
+	crowd = kzalloc(sizeof(*crowd), KBUS_GFP);
+	if (!crowd) {
+		kbus_user_uncharge(ks->user, sizeof(*crowd));
+		return ks->crowd_last;
+	}
 	init_waitqueue_head(&crowd->wq);
 	crowd->next = ks->crowd;
 	/* The worker that sees it sees all of it. */
@@ -180,14 +264,18 @@ static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
 static wait_queue_head_t *kbus_wait_queue(struct kbus_ksock *ks)
 {
 	struct kbus_crowd *crowd;
+	unsigned int count;
 
 	lockdep_assert_held(&ks->crowd_lock);
 	if (kbus_waiters(&ks->wq, KBUS_FIRST_WAITERS) < KBUS_FIRST_WAITERS)
 		return &ks->wq;
-	/* Those who went may have left places: look at one more part each time. */
+	/* Those who went may have left places: look at a few parts, others each time. */
 	crowd = ks->crowd_last;
-	if (crowd && !kbus_crowd_has_place(crowd))
+	for (count = 0; crowd && count < KBUS_CROWD_PARTS; count++) {
+		if (kbus_crowd_has_place(crowd))
+			break;
 		crowd = crowd->next ?: ks->crowd;
+	}
 	if (!crowd || !kbus_crowd_has_place(crowd))
 		crowd = kbus_crowd_more(ks);
 	ks->crowd_last = crowd;
@@ -201,6 +289,7 @@ void kbus_crowd_free(struct kbus_ksock *ks)
 
 		ks->crowd = crowd->next;
 		kfree(crowd);
+		kbus_user_uncharge(ks->user, sizeof(*crowd));
 		cond_resched();
 	}
 }

@@ -145,7 +145,7 @@ static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock
 	b = kbus_binding_new(ks, pattern, len, is_replier);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
 	kbus_test_lock(ks->dev);
-	name = kbus_name_find(ks->dev, pattern, len);
+	name = kbus_name_find(ks->dev, pattern, len, b->name->hash);
 	err = is_replier && name && name->replier ? -EADDRINUSE : 0;
 	if (!err)
 		err = kbus_binding_count(b, name) ?: kbus_binding_link(b);
@@ -229,7 +229,9 @@ static void kbus_bindings_test_random(struct kunit *test)
 
 		pattern = kbus_test_patterns[(r >> 16) % ARRAY_SIZE(kbus_test_patterns)];
 		kbus_test_lock(&t->dev);
-		b = kbus_binding_find(ks, pattern, strlen(pattern), is_replier);
+		b = kbus_binding_find(ks, pattern, strlen(pattern),
+				      kbus_name_hash(&t->dev, pattern, strlen(pattern)),
+				      is_replier);
 		kbus_test_unlock(&t->dev);
 		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, is_replier));
 		if (t->dev.nr_bindings < KBUS_TEST_BINDINGS && r & BIT(12))
@@ -271,6 +273,7 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 {
 	struct kbus_bindings_test *t = test->priv;
 	char *name = kunit_kzalloc(test, KBUS_MAX_NAME_LEN + 1, GFP_KERNEL);
+	struct kbus_words words;
 	struct kbus_name *match;
 	int i, matches = 0;
 
@@ -282,11 +285,12 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 		kbus_test_bind(test, &t->ks[0], name, false);
 		name[i + 1] = 'x';
 	}
+	KUNIT_ASSERT_EQ(test, kbus_words_new(&words, &t->dev, name, strlen(name)), 0);
 	kbus_test_lock(&t->dev);
-	for (match = kbus_name_match(&t->dev, name, strlen(name)); match;
-	     match = match->next_match)
+	for (match = kbus_words_match(&t->dev, &words); match; match = match->next_match)
 		matches++;
 	kbus_test_unlock(&t->dev);
+	kbus_words_free(&words);
 	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
 }
 

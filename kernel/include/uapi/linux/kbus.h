@@ -348,8 +348,8 @@ struct kbus_transfer {
  * EPIPE: a Request to a particular KSock that is not the replier for the name.
  * EBUSY: the replier's queue is full or, with KBUS_BIT_ALL_OR_FAIL, a
  * listener's. With KBUS_BIT_ALL_OR_WAIT: a queue could not take all of its
- * copies even if it were empty, whether that is so at the call or comes to be so
- * while SEND waits.
+ * copies even if it were empty, whether that is so at the call or is found when
+ * SEND tries again, as after a limit has been lowered.
  * EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a queue is
  * full; poll for POLLOUT, then SEND again. EINTR: a signal came while SEND
  * waited; SEND again.
