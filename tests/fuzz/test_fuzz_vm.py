@@ -40,7 +40,7 @@ OUTCOMES = {
         "EMSGSIZE",
         "ENOLCK",
     },
-    "send": {"EAGAIN", "EFAULT", "ENOMSG"},
+    "send": {"EFAULT", "ENOMSG"},
     "transfer": {"0"},
     "ioctl": {"ENOTTY"},
 }

@@ -89,6 +89,15 @@ def as_nobody(body: Callable[[], Result]) -> Result:
     return in_child(changed)
 
 
+def opened_by(ksock: Callable[[], Ksock], uid: int) -> Ksock:
+    """A KSock of another user."""
+    os.setresuid(uid, uid, 0)
+    try:
+        return ksock()
+    finally:
+        os.setresuid(0, 0, 0)
+
+
 class Child:
     """A forked process that does `body` and then stays as it is until it is killed."""
 

@@ -279,6 +279,15 @@ class EdgeOfMemory:
         finally:
             self._protect(mmap.PROT_READ | mmap.PROT_WRITE, pages_before=1)
 
+    @contextmanager
+    def readable_beyond(self) -> Iterator[None]:
+        """In the block, the page that follows can be read, and is all zeros; it cannot be written."""
+        self._protect(mmap.PROT_READ)
+        try:
+            yield
+        finally:
+            self._protect(0)
+
     def before_end(self, count: int) -> int:
         """The address `count` bytes before the end."""
         return self._edge - count

@@ -6,16 +6,20 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from kbus import Ksock
 from tests.kernel import raw, transfer
-from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import device_stats, fails, ksock_stats, packets, refused
+from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.helpers import device_stats, fails, ksock_stats, packets, refused, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY
+from tests.kernel.processes import NOBODY, blocked_send, opened_by
+from tests.kernel.test_requests import pop, replier
+
+__all__ = ["replier"]
 
 pytestmark = [pytest.mark.rule(43), pytest.mark.axiom("answer")]
 
@@ -46,22 +50,6 @@ def asked(sender: Ksock, replier: Ksock) -> raw.Packet:
     return pop(replier)
 
 
-def pop(replier: Ksock) -> raw.Packet:
-    """Take the next message of a replier, which is a Request that it must answer."""
-    request = raw.parse(raw.receive(replier))
-    assert request.flags & raw.WANT_YOU_TO_REPLY
-    return request
-
-
-def opened_by(ksock: OpenKsock, uid: int) -> Ksock:
-    """A KSock of another user."""
-    os.setresuid(uid, uid, 0)
-    try:
-        return ksock()
-    finally:
-        os.setresuid(0, 0, 0)
-
-
 def no_room(request: raw.Packet, replier: Ksock, serial: int) -> bytes:
     """The status, as the sender of this Request reads it."""
     return raw.message(
@@ -72,14 +60,6 @@ def no_room(request: raw.Packet, replier: Ksock, serial: int) -> bytes:
         to=request.from_,
         from_=replier.ksock_id(),
     )
-
-
-@pytest.fixture
-def replier(ksock: OpenKsock) -> Ksock:
-    """A KSock that is the replier for $.A."""
-    one = ksock()
-    one.bind("$.A", replier=True)
-    return one
 
 
 @pytest.fixture
@@ -435,3 +415,42 @@ def test_other_requesters_get_their_replies(
         (packet,) = packets(good)
         assert packet.data == struct.pack("=I", number)
     assert [packet.name for packet in packets(sender)] == [b"$.Filler"] + [NO_ROOM] * 20
+
+
+@pytest.mark.rule(22, 41)
+def test_an_answer_shorter_than_its_room_is_room_for_others(ksock: OpenKsock) -> None:
+    asker, replier, sender = ksock(), ksock(), ksock()
+    asker.bind("$.B")
+    replier.bind("$.A", replier=True)
+    packet = raw.message(b"$.B", flags=raw.ALL_OR_WAIT)
+    with parameter("max_queue_bytes", 3 * STATUS_LEN + len(packet) // 4):
+        requests = [asked(asker, replier) for _ in range(3)]
+        sending = blocked_send(sender, packet)
+        for request in requests:
+            raw.send(replier, answer(request, len(raw.message(b"$.A"))))
+        sending.result()
+
+
+@pytest.mark.rule(29)
+@pytest.mark.parametrize("requests", [2, 16])
+def test_serve_goes_on_whatever_ids_requests_have(
+    ksock: OpenKsock, child: StartChild, open_to_all: None, requests: int
+) -> None:
+    """Somebody asks several times with one id, and has no room for the answers."""
+
+    def serve() -> None:
+        service = Ksock()
+        arguments = ("$.A", lambda _: bytes(QUEUE_BYTES))
+        threading.Thread(target=service.serve, args=arguments, daemon=True).start()
+        wait_until(lambda: service.resolve("$.A") != 0, "it serves")
+
+    asker, other = opened_by(ksock, NOBODY), ksock()
+    asker.bind("$.Own")
+    with parameter("max_queue_bytes", QUEUE_BYTES):
+        child(serve)
+        raw.send(asker, raw.message(b"$.Own"))
+        for _ in range(requests):
+            raw.send(asker, raw.message(b"$.A", flags=raw.WANT_A_REPLY, id=(7, 1)))
+        wait_until(lambda: asker.num_messages() == 1 + requests, "all are answered")
+        assert [packet.name for packet in packets(asker)[1:]] == [NO_ROOM] * requests
+        assert len(other.call("$.A").data or b"") == QUEUE_BYTES

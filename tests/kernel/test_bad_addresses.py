@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel import raw
+from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import refused
 
@@ -65,6 +65,26 @@ def test_memory_that_ends_too_early(ksock: OpenKsock, edge: raw.EdgeOfMemory, wh
     with refused(errno.EFAULT):
         raw.ioctl_at(one, which, edge.before_end(there))
     assert one.next_msg() == len(raw.message(b"$.A"))
+
+
+@pytest.mark.abi("TRANSFER")
+@pytest.mark.axiom("loss")
+@pytest.mark.parametrize("writable", [88, 92, 108])
+def test_an_argument_whose_end_cannot_be_written(
+    ksock: OpenKsock, edge: raw.EdgeOfMemory, writable: int
+) -> None:
+    """Its flags and reserved words, which only TRANSFER itself leaves as they are."""
+    one, packet = ksock(), ctypes.create_string_buffer(raw.message(b"$.A"))
+    one.bind("$.A")
+    raw.send(one, raw.message(b"$.A"))
+    to_send, room = ctypes.addressof(packet), ctypes.create_string_buffer(100)
+    argument = transfer.ARGUMENT.pack(
+        *(to_send, 0, ctypes.addressof(room), 0, 0, len(packet) - 1, len(room)), *bytes(8), 0
+    )
+    address = edge.store(argument[:writable])
+    with edge.readable_beyond(), refused(errno.EFAULT):
+        raw.ioctl_at(one, "TRANSFER", address)
+    assert one.num_messages() == 1
 
 
 @pytest.mark.abi("every ioctl")

@@ -20,7 +20,10 @@ from tests.effort import DIVISOR
 from tests.kernel import raw
 from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kernel_memory, new_cgroup
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import device_stats, fails, ksock_stats, packets, refused, wait_until
+from tests.kernel.helpers import device_stats, fails, ksock_stats, names, packets, refused, take, wait_until
+from tests.kernel.module import parameter
+from tests.kernel.processes import NOBODY, opened_by
+from tests.kernel.room import use_up_bytes
 
 __all__ = ["cgroup", "new_cgroup"]
 
@@ -294,6 +297,46 @@ def test_a_replier_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
     with refused(errno.EBUSY, serials=1):
         raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.WANT_A_REPLY))
     assert (rich.num_messages(), ksock_stats(sender)["awaiting"]) == (0, 0)
+
+
+@pytest.mark.rule(21)
+@pytest.mark.abi("ALL_OR_FAIL")
+def test_a_full_listener_does_not_pay_for_what_is_refused(ksock: OpenKsock, cgroup: Path) -> None:
+    """Not even for a moment: many senders at once would fill its cgroup."""
+    full, sender = listening_in(ksock, cgroup), ksock()
+    full.set_max_messages(1)
+    raw.send(sender, SMALL)
+    before = int((cgroup / "memory.peak").read_text())
+    with refused(errno.EBUSY, serials=1):
+        raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_FAIL))
+    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+
+
+def use_up_memory(ksock: OpenKsock, group: Path) -> None:
+    """Leave the cgroup no memory, not even for a queue item."""
+    one, sender = listening_in(ksock, group), ksock()
+    one.set_max_messages(10_000)
+    leave_little(group)
+    while not one.lost_messages():
+        raw.send(sender, SMALL)
+
+
+@pytest.mark.rule(23)
+@pytest.mark.abi("REPORTLOST")
+def test_a_report_of_losses_has_its_memory_already(ksock: OpenKsock, cgroup: Path, open_to_all: None) -> None:
+    one, other, sender = opened_in(ksock, cgroup), ksock(), opened_by(ksock, NOBODY)
+    one.bind("$.C")
+    one.report_lost_messages()
+    other.bind("$.B")
+    other.set_max_messages(10_000)
+    use_up_memory(ksock, cgroup)
+    with parameter("max_user_bytes", 4_000_000):
+        use_up_bytes(sender, [])
+        raw.send(sender, raw.message(b"$.C"))
+        assert (one.num_messages(), one.lost_messages()) == (0, 1)
+        take(other)
+        wait_until(lambda: one.num_messages() == 1, "it is told")
+        assert names(one) == ["$.KBUS.MessagesLost"]
 
 
 @pytest.mark.rule(22)

@@ -7,6 +7,7 @@ import errno
 import os
 import select
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -21,9 +22,11 @@ from tests.kernel.helpers import (
     refused,
     take,
     texts,
+    wait_until,
 )
-from tests.kernel.processes import Polling, blocked_send
-from tests.kernel.room import MAKES_ROOM, waiting
+from tests.kernel.module import parameter
+from tests.kernel.processes import NOBODY, Polling, blocked_send, opened_by
+from tests.kernel.room import MAKES_ROOM, used_by, waiting
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
@@ -171,3 +174,105 @@ def test_with_room_nobody_waits(ksock: OpenKsock) -> None:
     assert names(listener) == ["$.A"]
     with refused(errno.EADDRNOTAVAIL, serials=1):
         sender.send_msg(Request("$.A", flags=Message.ALL_OR_WAIT))
+
+
+# Many messages, or others, are kept in front of one that could go on.
+
+
+@pytest.mark.rule(15, 41)
+@pytest.mark.parametrize("count", [15, 16, 40])
+def test_messages_that_need_more_do_not_hide_one_that_fits(ksock: OpenKsock, count: int) -> None:
+    """The reader waits for an answer, so there is never room for two copies."""
+    reader, sender = ksock(), ksock(nonblocking=True)
+    reader.set_max_messages(3)
+    ksock().bind("$.Asked", replier=True)
+    for name in ("$.A", "$.A", "$.B"):
+        reader.bind(name)
+    raw.send(reader, raw.message(b"$.Asked", flags=raw.WANT_A_REPLY))
+    for _ in range(2):
+        raw.send(reader, raw.message(b"$.B"))
+    for _ in range(count):
+        told_to_try_again(ksock(nonblocking=True), waiting())
+    told_to_try_again(sender, raw.message(b"$.B", flags=raw.ALL_OR_WAIT))
+    take(reader)
+    wait_until(lambda: writable(sender), "one that fits is told")
+    sender.send()
+
+
+@pytest.mark.rule(41)
+def test_a_message_behind_the_line_is_told_when_that_has_gone(ksock: OpenKsock) -> None:
+    """It would fit, but whoever sleeps comes first: a try would be in vain."""
+    reader, sender = ksock(), ksock(nonblocking=True)
+    for name in ("$.A", "$.A", "$.B"):
+        reader.bind(name)
+    reader.set_max_messages(3)
+    for _ in range(3):
+        raw.send(reader, raw.message(b"$.B"))
+    sleeping = blocked_send(ksock(), waiting())
+    told_to_try_again(sender, raw.message(b"$.B", flags=raw.ALL_OR_WAIT))
+    take(reader)
+    assert not writable(sender)
+    take(reader)
+    sleeping.result()
+    assert not writable(sender)
+    take(reader)
+    assert writable(sender)
+    sender.send()
+
+
+@pytest.mark.rule(37, 41)
+def test_a_message_that_lacks_bytes_does_not_hide_one_that_needs_none(ksock: OpenKsock) -> None:
+    """It is another user's, and in front. The other one has been paid for, but for who listens no more."""
+    stays, leaves, other, sender = ksock(), ksock(), ksock(), ksock(nonblocking=True)
+    stays.bind("$.A")
+    stays.bind("$.First")
+    leaves.bind("$.A")
+    other.bind("$.B")
+    with parameter("max_user_bytes", 1_000_000):
+        raw.send(sender, raw.message(b"$.B", bytes(600_000)))
+        os.write(sender.fileno(), waiting(bytes(300_000)))
+    with parameter("max_user_bytes", 800_000):
+        first = opened_by(partial(ksock, nonblocking=True), NOBODY)
+        told_to_try_again(first, raw.message(b"$.First", flags=raw.ALL_OR_WAIT))
+        with fails(errno.EAGAIN):
+            sender.send()
+        leaves.unbind("$.A")
+        wait_until(lambda: writable(sender), "one that needs no bytes is told")
+        sender.send()
+    assert texts(stays) == [bytes(300_000)]
+
+
+@pytest.mark.rule(37, 41)
+def test_two_who_lack_bytes_do_not_tell_each_other_to_try_again(ksock: OpenKsock) -> None:
+    """Each is of the user whom the other waits for: a try takes some of his bytes, and gives them back."""
+    users = (NOBODY, NOBODY - 1)
+    names = ("$.One", "$.Other")
+    repliers = [opened_by(ksock, user) for user in users]
+    askers = [opened_by(ksock, user) for user in users]
+    senders = [opened_by(partial(ksock, nonblocking=True), user) for user in users]
+    for replier, name in zip(repliers, names, strict=True):
+        replier.bind(name, replier=True)
+    # What a KSock of a user's holds already, it does not get more than the limit for.
+    for sender, asker, name in zip(senders, askers, reversed(names), strict=True):
+        raw.send(asker, raw.message(name.encode(), bytes(40_000), flags=raw.WANT_A_REPLY))
+        os.write(
+            sender.fileno(),
+            raw.message(name.encode(), bytes(80_000), flags=raw.WANT_A_REPLY | raw.ALL_OR_WAIT),
+        )
+    tries = 0
+    with parameter("max_user_bytes", max(map(used_by, askers)) + 10_000):
+        for sender in senders:
+            with fails(errno.EAGAIN):
+                sender.send()
+        poll = select.poll()
+        for sender in senders:
+            poll.register(sender.fileno(), select.POLLOUT)
+        while tries < 20 and (found := poll.poll(500)):
+            for fd, _ in found:
+                (sender,) = (each for each in senders if each.fileno() == fd)
+                with fails(errno.EAGAIN):
+                    sender.send()
+                tries += 1
+    assert tries < 20
+    for sender in senders:
+        sender.send()

@@ -7,6 +7,7 @@ Only KASAN is sure to see that a message is gone too early; without it, others h
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,8 @@ import pytest
 from kbus import Ksock
 from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import PATIENCE, take
+from tests.kernel.helpers import PATIENCE, refused, take
+from tests.kernel.module import parameter
 from tests.kernel.transfer import ARGUMENT, NOW
 from tests.kernel.userfault import LateMemory
 
@@ -117,3 +119,27 @@ def test_read(ksock: OpenKsock, reader: Ksock, sender: Ksock, memory: LateMemory
     assert raw.parse(memory.read(length)).data == data
     raw.send(sender, raw.message(b"$.A", b"last"))
     assert take(reader).data == b"last"
+
+
+@pytest.mark.rule(44)
+@pytest.mark.parametrize("call", [receive, read])
+def test_what_is_being_copied_is_charged(
+    reader: Ksock, sender: Ksock, memory: LateMemory, call: Callable[[Ksock, int], int]
+) -> None:
+    """However often others dispose of it meanwhile, its memory is not free for that."""
+    packet = raw.message(b"$.A", bytes(60_000))
+    with parameter("max_user_bytes", 100_000):
+        raw.send(sender, packet)
+        if call is read:
+            reader.next_msg()
+        slow = HeldUp(reader, memory, call)
+        if call is receive:
+            assert take(reader).data == bytes(60_000)
+        else:
+            assert reader.next_msg() == 0
+        assert reader.num_messages() == 0
+        with refused(errno.ENOBUFS):
+            raw.send(sender, packet)
+        slow.result()
+        raw.send(sender, packet)
+        assert take(reader).data == bytes(60_000)

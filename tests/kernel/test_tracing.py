@@ -67,7 +67,13 @@ def tracefs() -> Iterator[None]:
     is_mounted = os.path.ismount(TRACEFS)
     if not is_mounted:
         subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
+    # Else the scheduler's own events are switched too, which patches the code that all processors run. An
+    # emulated one may go on with what was there in between, a breakpoint, for ever.
+    record_commands = TRACEFS / "options" / "record-cmd"
+    before = record_commands.read_text()
+    record_commands.write_text("0")
     yield
+    record_commands.write_text(before)
     if not is_mounted:
         subprocess.run(["umount", TRACEFS], check=True)
 

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -31,12 +32,14 @@ from tests.kernel.helpers import (
     wait_until,
 )
 from tests.kernel.module import PARAMETERS, parameter
-from tests.kernel.processes import Sending, blocked_send, times_slept
-from tests.kernel.room import waiting
+from tests.kernel.processes import NOBODY, Sending, blocked_send, opened_by, times_slept
+from tests.kernel.room import use_up_bytes, used_by, waiting
 from tests.kernel.transfer import Transfer, soon
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
+THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
+WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 LARGE = 1 << 18
 """Bytes of data that take a while to free, which NEXTMSG does after it has taken the next message."""
 
@@ -50,6 +53,35 @@ def run_for_ever(body: Callable[[], object]) -> None:
                 body()
 
     threading.Thread(target=repeat, daemon=True).start()
+
+
+@contextmanager
+def processor_1_taken() -> Iterator[None]:
+    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0."""
+    files = {THROTTLING: "-1", WORKERS: "1"}
+    before, values = os.sched_getaffinity(0), {file: file.read_text() for file in files}
+    for file, value in files.items():
+        file.write_text(value)
+    os.sched_setaffinity(0, {0})
+    ready, is_ready = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.sched_setaffinity(0, {1})
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.close(is_ready)
+        while True:
+            pass
+    os.close(is_ready)
+    os.read(ready, 1)
+    os.close(ready)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.sched_setaffinity(0, before)
+        for file, value in values.items():
+            file.write_text(value)
 
 
 # What a wake-up depends on changes while nobody looks.
@@ -91,6 +123,20 @@ def test_a_slot_that_a_failing_request_gives_back_is_room(
         waits = device_stats()["waiting"] if not came else 0
         assert came, f"after {number} messages {waits} senders wait for room in an empty queue"
         full.next_msg()
+
+
+@pytest.mark.rule(15, 41)
+@pytest.mark.abi("ABANDON")
+def test_a_slot_that_is_not_needed_any_more_is_room(ksock: OpenKsock) -> None:
+    full, replier, sender = ksock(), ksock(), ksock()
+    full.bind("$.A")
+    full.set_max_messages(1)
+    replier.bind("$.Asked", replier=True)
+    raw.send(full, raw.message(b"$.Asked", flags=raw.WANT_A_REPLY))
+    sending = blocked_send(sender, waiting(b"room"))
+    raw.abandon(full, raw.msg_id(full, "LASTSENT"))
+    sending.result()
+    assert texts(full) == [b"room"]
 
 
 @contextmanager
@@ -164,17 +210,6 @@ def test_who_leaves_send_lets_those_behind_pass(ksock: OpenKsock, child: StartCh
         assert texts(full)[-1] == b"next"
 
 
-def use_up_bytes(feeder: Ksock, writers: list[Ksock]) -> None:
-    """Send $.B until there is no room, the longest first, and begin messages with the bytes that are left."""
-    for length in (400_000, 40_000, 4_000, 400, 0):
-        with pytest.raises(OSError):
-            while True:
-                raw.send(feeder, raw.message(b"$.B", bytes(length), flags=raw.ALL_OR_FAIL))
-    for writer in writers:
-        with suppress(OSError):
-            os.write(writer.fileno(), raw.message(b"$.B"))
-
-
 def pop(full: Ksock) -> None:
     """Leave the message to be read, so that its bytes are still taken."""
     full.next_msg()
@@ -239,6 +274,51 @@ def test_bytes_for_several_ksocks_of_a_user_are_counted_once(ksock: OpenKsock) -
         take(other)
         sending.result()
     assert [texts(each) for each in listeners] == [[bytes(100_000)]] * 3
+
+
+@pytest.mark.rule(22, 37, 41)
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_what_a_user_has_paid_is_for_who_must_have_it(ksock: OpenKsock, comes_first: bool) -> None:
+    """Not for an observer, which misses the message, and which nobody waits for."""
+    observer, listener, other, sender = ksock(), ksock(), ksock(), ksock()
+    if comes_first:
+        observer.bind("$.A", observer=True)
+    listener.bind("$.A")
+    observer.bind("$.A", observer=True)
+    other.bind("$.B")
+    with parameter("max_user_bytes", 1_000_000):
+        raw.send(sender, raw.message(b"$.B", bytes(600_000)))
+        with patience(sender):
+            raw.send(sender, waiting(bytes(300_000)))
+    assert texts(listener) == [bytes(300_000)]
+
+
+@pytest.mark.rule(22, 37, 41)
+@pytest.mark.parametrize("copies", [2, 3, 4])
+@pytest.mark.parametrize("paid", [True, False], ids=["by its user", "by another"])
+def test_a_message_waits_for_the_bytes_that_it_takes_and_no_more(
+    ksock: OpenKsock, open_to_all: None, copies: int, paid: bool
+) -> None:
+    """Some of the copies take a little more than the others. For one of them its user may have paid."""
+    listener, other, asker, stranger = ksock(), ksock(), ksock(), opened_by(ksock, NOBODY)
+    sender = asker if paid else stranger
+    for _ in range(copies):
+        listener.bind("$.A")
+    other.bind("$.B")
+    empty = used_by(asker)
+    raw.send(stranger, raw.message(b"$.A"))
+    copied = used_by(asker)
+    raw.send(stranger, raw.message(b"$.B"))
+    probe = used_by(asker) - copied
+    texts(listener)
+    texts(other)
+    with parameter("max_user_bytes", copied - probe):
+        raw.send(stranger, raw.message(b"$.B"))
+        sending = blocked_send(sender, waiting())
+        take(other)
+        sending.result()
+    assert listener.num_messages() == copies
+    assert used_by(asker) == copied > empty
 
 
 @contextmanager
@@ -407,6 +487,57 @@ def test_a_limit_that_is_lowered_refuses_what_is_kept(ksock: OpenKsock, bound_tw
 # Many, and others.
 
 
+def time_to_pass(ksock: OpenKsock, count: int) -> float:
+    """How many seconds it takes to pass so many who wait, and get no processor."""
+    full = ksock()
+    fill(full, "$.A")
+    stuck = [blocked_send(ksock(), waiting(b"%04d" % number)) for number in range(count)]
+    last = blocked_send(ksock(), waiting(b"last"))
+    for processor, one in [*((1, one) for one in stuck), (0, last)]:
+        os.sched_setaffinity(one.thread_id, {processor})
+    with processor_1_taken():
+        began = time.monotonic()
+        take(full)
+        last.result()
+        took = time.monotonic() - began
+    assert take(full).data == b"last"
+    for number, one in enumerate(stuck):
+        one.result()
+        assert take(full).data == b"%04d" % number
+    full.close()
+    return took
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.axiom("isolation")
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_many_of_one_user_who_get_no_processor_lose_their_turn_at_once(ksock: OpenKsock) -> None:
+    """Not one after the other, which would be 40 times as long."""
+    one = time_to_pass(ksock, 1)
+    assert time_to_pass(ksock, 40) < 10 * one
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
+    """It has its place in the line when it can run again."""
+    full = ksock()
+    fill(full, "$.A")
+    first, second, third = (blocked_send(ksock(), waiting(b"%04d" % number)) for number in (1, 2, 3))
+    for processor, one in ((1, first), (0, second), (0, third)):
+        os.sched_setaffinity(one.thread_id, {processor})
+    with processor_1_taken():
+        take(full)
+        second.result()
+        assert not first.done
+    wait_until(first.sleeps, "it is in line again")
+    assert take(full).data == b"0002"
+    first.result()
+    assert not third.done
+    assert take(full).data == b"0001"
+    third.result()
+
+
 @pytest.mark.axiom("lifetime")
 def test_a_close_wakes_many(ksock: OpenKsock) -> None:
     """Those who sleep and those who do not, and none of them knows the closed KSock any more."""
@@ -471,3 +602,45 @@ def test_bytes_of_a_user_wake_only_who_waits_for_them(
         assert here.waits()
     take(full)
     here.result()
+
+
+@pytest.mark.rule(42)
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_a_bind_may_make_it_impossible(ksock: OpenKsock, sleeps: bool) -> None:
+    """A message that now needs more copies than the queue ever takes is refused to whoever waits with it."""
+    full, sender = ksock(), ksock(nonblocking=not sleeps)
+    full.set_max_messages(1)
+    full.bind("$.A")
+    full.bind("$.Filler")
+    raw.send(full, raw.message(b"$.Filler"))
+    sending = blocked_send(sender, waiting()) if sleeps else None
+    if not sending:
+        os.write(sender.fileno(), waiting())
+        with fails(errno.EAGAIN):
+            sender.send()
+    full.bind("$.A")
+    with fails(errno.EBUSY):
+        sending.result() if sending else sender.send()
+
+
+@pytest.mark.rule(42)
+def test_many_whose_message_a_bind_makes_impossible_are_told(ksock: OpenKsock) -> None:
+    """They are gone through in steps."""
+    full = ksock()
+    full.set_max_messages(1)
+    full.bind("$.A")
+    full.bind("$.Filler")
+    raw.send(full, raw.message(b"$.Filler"))
+    senders = [ksock(nonblocking=True) for _ in range(200)]
+    poll = select.poll()
+    for sender in senders:
+        os.write(sender.fileno(), waiting())
+        with fails(errno.EAGAIN):
+            sender.send()
+        poll.register(sender.fileno(), select.POLLOUT)
+    assert poll.poll(0) == []
+    full.bind("$.A")
+    assert len(poll.poll(0)) == len(senders)
+    for sender in senders:
+        with fails(errno.EBUSY):
+            sender.send()

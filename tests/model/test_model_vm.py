@@ -51,6 +51,8 @@ class SideBySide(Machine):
     def make_device(self, limits: Limits) -> Device:
         self.undo.enter_context(module.parameter("default_queue_length", limits.queue_length))
         self.undo.enter_context(module.parameter("max_queue_bytes", limits.queue_bytes))
+        # The model knows nothing of users' bytes, of which an observer's queue takes a quarter at most.
+        self.undo.enter_context(module.parameter("max_user_bytes", 4 * Limits.queue_bytes))
         return real_device(limits)
 
     def make_ksock(self, mode: str) -> model.Ksock:

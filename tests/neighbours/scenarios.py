@@ -67,6 +67,11 @@ HOSTILE = [
         ("open 1 queue 10000 bind $.* 32 done loop send LONG_NAME 1 0 read",),
     ),
     Scenario(
+        "asks who answers to a name of 401 words, past as many wildcards as it may have",
+        ("open 1 deep 400 done loop resolve LONG_NAME",),
+        "ENOSPC",
+    ),
+    Scenario(
         "is asked, and never answers",
         ("open 1 queue 10000 serve $.Own flood $.Own 0 REQUEST done loop send $.Own 0 REQUEST",),
         "ENOLCK",

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tests.neighbours.bystanders import Program
 
+SENT = "$.Stopwatch.Sent"
+"""The name of the messages that `send` sends."""
 SLOT = "$.Stopwatch.Slot"
 """The name of the messages that `read` takes; the queue holds one."""
 

@@ -106,6 +106,27 @@ def test_how_often_one_user_may_listen(ksock: OpenKsock, open_to_all: None, name
         privileged.bind(names[0])
 
 
+@pytest.mark.rule(6, 11)
+@pytest.mark.abi("BIND")
+def test_how_many_deep_wildcards_one_user_may_serve(open_to_all: None) -> None:
+    """Each number of words before one is a look-up for all messages that have more of them."""
+    deep = [f"$.{'a.' * words}*" for words in range(12, 30)]
+
+    def serve() -> None:
+        with Ksock() as one, Ksock() as other:
+            for number, name in enumerate(deep[:8]):
+                (one, other)[number % 2].bind(name, replier=True)
+            with refused(errno.ENOSPC):
+                other.bind(deep[8], replier=True)
+            one.bind("$.B.*", replier=True)
+            one.unbind(deep[6], replier=True)
+            other.bind(deep[8], replier=True)
+
+    with parameter("max_name_bindings", 4):
+        as_nobody(serve)
+        as_nobody(serve)
+
+
 @pytest.mark.rule(21, 23)
 @pytest.mark.axiom("loss")
 def test_copies_for_which_there_is_no_room_are_counted(ksock: OpenKsock) -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,12 +19,16 @@ from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, blocked_send, times_slept
 from tests.neighbours.neighbour import StartNeighbour
-from tests.neighbours.stopwatch import SLOT, Stopwatch, Times, quiet
+from tests.neighbours.stopwatch import SENT, SLOT, Stopwatch, Times, quiet
 
 pytestmark = pytest.mark.axiom("isolation")
 
 CROWD = 200_000
 """Descriptors of one KSock in one epoll."""
+POLLERS = 25
+"""Processes that poll one epoll, each 4000 times."""
+SECONDS = 4
+"""How long workers are watched."""
 GOAL = 2.0
 """How many times its idle value the mean may be."""
 COUNT, WINDOWS = 10, 4
@@ -67,6 +74,53 @@ def test_a_crowd_that_is_woken_costs_only_whoever_has_it(
             if crowded <= GOAL * idle:
                 return
     pytest.fail(f"{what}: mean {idle} us, with a crowd {crowded} us")
+
+
+@pytest.mark.rule(45)
+@pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times")
+def test_an_epoll_that_many_poll_costs_only_whoever_has_it(
+    room_for_crowds: None, open_to_all: None, neighbour: StartNeighbour
+) -> None:
+    """The neighbour gets all that is sent, and waits for it in one epoll, for which others of his wait."""
+    times: dict[int, list[Times]] = {1: [], POLLERS: []}
+    with Stopwatch() as stopwatch:
+        for _ in range(MOST_ROUNDS):
+            for pollers, measured in times.items():
+                with neighbour(f"open 1 queue 10000 bind {SENT} 1 nest {pollers} done pause"):
+                    measured += [stopwatch.measure("send", COUNT, 1000) for _ in range(WINDOWS)]
+            few, many = (quiet(measured, "mean") for measured in times.values())
+            print(f"send: mean {few} us, with {POLLERS} processes {many} us")
+            if many <= GOAL * few:
+                return
+    pytest.fail(f"send: mean {few} us, with {POLLERS} processes {many} us")
+
+
+def workers_time() -> float:
+    """Seconds of processor time that the kernel's workers have had so far."""
+    seconds = 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            if name.startswith("kworker/"):
+                seconds += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
+@pytest.mark.rule(45, 46)
+@pytest.mark.parametrize("ksocks", [1, 200])
+def test_what_is_woken_late_takes_a_part_of_a_processor(
+    room_for_crowds: None, open_to_all: None, neighbour: StartNeighbour, ksocks: int
+) -> None:
+    """However many KSocks of the user's have a crowd: a fifth, and as much again for all else."""
+    crowd = f"crowd {4000 // ksocks} nest 5"
+    with neighbour(f"open {ksocks} queue 100 {crowd} bind $.Own 1 done loop send $.Own 0 0 read"):
+        time.sleep(1)
+        began, worked = time.monotonic(), workers_time()
+        time.sleep(SECONDS)
+        share = (workers_time() - worked) / (time.monotonic() - began)
+    print(f"the workers take {share:.2f} of a processor")
+    # The crowd is woken.
+    assert 0.02 < share < 0.4
 
 
 @pytest.mark.rule(37, 40, 49)

@@ -24,6 +24,9 @@
  *	wait NAME WORDS		likewise with ALL_OR_WAIT, asleep while there is no room
  *	press NAME WORDS	likewise, but repeat SEND in place of sleeping
  *	crowd N			duplicate each KSock N times, and add all to one epoll
+ *	nest N			add each KSock to one epoll, which N processes poll 4000 times each
+ *	deep N			serve wildcards after up to N words, one after each number of them
+ *	resolve NAME		ask who is to answer a Request of this name
  *	read			take whatever is queued
  *	file PATH		read a file to its end
  *	done			say on stdout with which errno an order was refused last, or 0
@@ -32,6 +35,7 @@
  *	loop			obey all the orders after this one for ever
  */
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -258,6 +262,79 @@ static void obey_crowd(void)
 	}
 }
 
+/* Sleep for ever in poll(), which waits for the same epoll again and again. */
+static void poll_many(int epoll)
+{
+	static struct pollfd fds[4000];
+	unsigned int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		fds[i].fd = epoll;
+	if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
+		err(1, "poll");
+	exit(0);
+}
+
+/* Wait until a child sleeps. */
+static void wait_until_asleep(pid_t pid)
+{
+	char path[40], state = '?';
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'S') {
+		usleep(10000);
+		stat = fopen(path, "re");
+		if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
+			err(1, "%s", path);
+		fclose(stat);
+	}
+}
+
+static void obey_nest(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int i, n = take_number(), epoll = epoll_create1(EPOLL_CLOEXEC);
+	pid_t pid;
+
+	for (i = 0; i < nr_ksocks; i++) {
+		if (epoll_ctl(epoll, EPOLL_CTL_ADD, ksocks[i], &event))
+			err(1, "epoll");
+	}
+	for (i = 0; i < n; i++) {
+		pid = fork();
+		if (!pid)
+			poll_many(epoll);
+		wait_until_asleep(pid);
+	}
+}
+
+static void obey_deep(void)
+{
+	char name[KBUS_MAX_NAME_LEN + 1] = "$.*";
+	unsigned long j, n = take_number();
+	int i;
+
+	for (j = 0; j < n; j++) {
+		for (i = 0; i < nr_ksocks; i++)
+			refused(bus_bind(ksocks[i], KBUS_IOC_BIND, name, 1));
+		strcpy(name + 2 * j + 2, "a.*");
+	}
+}
+
+static void obey_resolve(void)
+{
+	const char *name = take();
+	struct kbus_replier_query query = {
+		.name_len = strlen(name), .name = (__u64)(unsigned long)name,
+	};
+	int i;
+
+	for (i = 0; i < nr_ksocks; i++)
+		refused(ioctl(ksocks[i], KBUS_IOC_RESOLVE, &query));
+}
+
 static void read_all(int fd)
 {
 	static char bytes[1 << 16];
@@ -323,6 +400,12 @@ static void obey(const char *order)
 		obey_press();
 	} else if (!strcmp(order, "crowd")) {
 		obey_crowd();
+	} else if (!strcmp(order, "nest")) {
+		obey_nest();
+	} else if (!strcmp(order, "deep")) {
+		obey_deep();
+	} else if (!strcmp(order, "resolve")) {
+		obey_resolve();
 	} else if (!strcmp(order, "read")) {
 		for (i = 0; i < nr_ksocks; i++)
 			read_all(ksocks[i]);

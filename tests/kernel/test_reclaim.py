@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""A reader's cgroup that is at its limit, but full of what can be dropped at once: rules 37 and 44.
+
+A sender has memory reclaimed there, but loses little of its time for any one user unless it may wait.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbus import Ksock
+from tests.kernel import raw
+from tests.kernel.cgroup import NewCgroup, cgroup, enter, events, new_cgroup
+from tests.kernel.conftest import OpenKsock, StartChild
+
+__all__ = ["cgroup", "new_cgroup"]
+
+pytestmark = [pytest.mark.rule(37, 44), pytest.mark.axiom("isolation")]
+
+MIB = 1 << 20
+LIMIT = 12 * MIB
+"""Bytes that the cgroup may have."""
+MOST_CGROUPS = 3
+"""Of one test; each has page cache of its own."""
+REST = 0.15
+"""Seconds after which somebody has memory reclaimed again, however long that took: see KBUS_TIRED_MAX."""
+
+
+@pytest.fixture
+def open_in(ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild) -> Callable[[Path], Ksock]:
+    """Opens a KSock of a cgroup that is full of clean page cache."""
+    groups: list[Path] = []
+
+    def open_one(group: Path) -> Ksock:
+        groups.append(group)
+        enter(group)
+        one = ksock()
+        enter(group.parent)
+        (group / "memory.max").write_text(str(LIMIT))
+        child(lambda: fill_with_cache(group, len(groups) - 1))
+        return one
+
+    return open_one
+
+
+@pytest.fixture
+def listener(open_in: Callable[[Path], Ksock], cgroup: Path) -> Ksock:
+    """A KSock that listens to $.A, of a cgroup that is full of clean page cache."""
+    one = open_in(cgroup)
+    one.bind("$.A")
+    return one
+
+
+def fill_with_cache(group: Path, number: int) -> None:
+    """Enter the cgroup, and read files until it is at its limit; for each number, others."""
+    enter(group)
+    libraries = {path.resolve() for path in Path("/usr/lib").glob("*-linux-gnu*/lib*.so.*")}
+    for path in sorted(libraries, key=lambda path: -path.stat().st_size)[number::MOST_CGROUPS]:
+        with path.open("rb", buffering=0) as file:
+            # What somebody else has read before would not be this cgroup's.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while events(group)["max"] < 3 and file.read(MIB // 4):
+                pass
+        if events(group)["max"] >= 3:
+            return
+    raise AssertionError("there are not enough files")
+
+
+@pytest.mark.axiom("loss")
+def test_now_and_then_anybody_has_it_reclaimed(ksock: OpenKsock, listener: Ksock, cgroup: Path) -> None:
+    """A reader misses nothing because of what its cgroup can do without."""
+    sender = ksock()
+    before = events(cgroup)["max"]
+    for _ in range(12):
+        raw.send(sender, raw.message(b"$.A", bytes(100_000)))
+        time.sleep(REST)
+    assert (listener.num_messages(), listener.lost_messages()) == (12, 0)
+    assert events(cgroup)["max"] > before
+
+
+@pytest.mark.rule(22)
+def test_who_is_ready_to_wait_always_does(ksock: OpenKsock, listener: Ksock, cgroup: Path) -> None:
+    """However long that has just taken."""
+    before = events(cgroup)["max"]
+    send_at_once(ksock, 6, flags=raw.ALL_OR_WAIT)
+    assert listener.num_messages() == 6
+    assert events(cgroup)["max"] > before
+
+
+def send_at_once(ksock: OpenKsock, count: int, flags: int = 0) -> None:
+    """Send so many long messages $.A one after the other, each of which was written before."""
+    senders = [ksock() for _ in range(count)]
+    for sender in senders:
+        os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=flags))
+    for sender in senders:
+        raw.msg_id(sender, "SEND")
+
+
+@pytest.mark.rule(22)
+def test_who_is_ready_to_wait_does_not_for_an_observer(
+    ksock: OpenKsock, open_in: Callable[[Path], Ksock], cgroup: Path
+) -> None:
+    """Nobody must have that get the message."""
+    observer, listener = open_in(cgroup), ksock()
+    observer.bind("$.A", observer=True)
+    listener.bind("$.A")
+    send_at_once(ksock, 6, flags=raw.ALL_OR_WAIT)
+    assert listener.num_messages() == 6
+    assert 0 < observer.num_messages() < 6
+
+
+def test_all_cgroups_of_a_user_have_their_part_together(
+    ksock: OpenKsock, open_in: Callable[[Path], Ksock], new_cgroup: NewCgroup
+) -> None:
+    listeners = [open_in(new_cgroup(f"kbus-test{number}")) for number in range(MOST_CGROUPS)]
+    for listener in listeners:
+        listener.bind("$.A")
+    send_at_once(ksock, 1)
+    assert sum(listener.num_messages() for listener in listeners) == 1
