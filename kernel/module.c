@@ -77,7 +77,7 @@ KBUS_PARAM_BOUNDS(kbus_max_user_bindings, 0, INT_MAX);
 module_param_cb(max_user_bindings, &kbus_max_user_bindings_ops, &kbus_max_user_bindings, 0644);
 MODULE_PARM_DESC(max_user_bindings, "bindings of a user");
 
-unsigned int kbus_max_name_bindings = 32;
+unsigned int kbus_max_name_bindings = 16;
 KBUS_PARAM_BOUNDS(kbus_max_name_bindings, 1, INT_MAX);
 module_param_cb(max_name_bindings, &kbus_max_name_bindings_ops, &kbus_max_name_bindings, 0644);
 MODULE_PARM_DESC(max_name_bindings,

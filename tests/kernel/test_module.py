@@ -28,7 +28,7 @@ DEFAULTS = {
     "max_queue_bytes": 32 << 20,
     "max_ksock_bindings": 4096,
     "max_user_bindings": 65536,
-    "max_name_bindings": 32,
+    "max_name_bindings": 16,
     "max_user_ksocks": 1024,
     "first_serial": 1,
     "first_ksock_id": 1,

@@ -52,7 +52,7 @@ HOSTILE = [
     ),
     Scenario(
         "fills a queue by all the bindings to a name, and closes it",
-        ("done loop open 1 queue 10000 bind $.Own 32 flood $.Own 1 ALL_OR_FAIL close",),
+        ("done loop open 1 queue 10000 bind $.Own 16 flood $.Own 1 ALL_OR_FAIL close",),
     ),
     Scenario(
         "fills a queue by one binding, and undoes it",
@@ -64,7 +64,7 @@ HOSTILE = [
     ),
     Scenario(
         "sends messages with a name of 401 words",
-        ("open 1 queue 10000 bind $.* 32 done loop send LONG_NAME 1 0 read",),
+        ("open 1 queue 10000 bind $.* 16 done loop send LONG_NAME 1 0 read",),
     ),
     Scenario(
         "asks who answers to a name of 401 words, past as many wildcards as it may have",

@@ -198,7 +198,7 @@ def test_more_subscriptions_than_bindings(daemon: StartDaemon, pattern: str, cou
 
 
 def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> None:
-    """A daemon without CAP_SYS_RESOURCE has 32 for all clients: it is bound to more then, and nobody less."""
+    """A daemon without CAP_SYS_RESOURCE has 16 for all clients: it is bound to more then, and nobody less."""
     os.chmod(place, 0o777)
     with started(place, prepare=lambda: become(NOBODY)) as running, ExitStack() as stack:
         clients = [stack.enter_context(running.client()) for _ in range(40)]
@@ -213,9 +213,9 @@ def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> 
             payload = b"%d" % number
             assert receive(client, 2) == [(b"x%d/a" % number, payload), (b"name%d" % number, payload)]
         assert running.dropped() == {}
-        for client in clients[20:]:
+        for client in clients[10:]:
             client.close()
-        wait_until(lambda: running.stats()[0]["bindings"] == 40, "what is bound is what is wanted")
+        wait_until(lambda: running.stats()[0]["bindings"] == 20, "what is bound is what is wanted")
 
 
 def test_limits_of_subscriptions(daemon: StartDaemon) -> None:

@@ -16,7 +16,7 @@ _INITIAL_USERS = ["0", "0", "4294967295"]
 def allowed_bindings() -> Allowed:
     """Return how many names one KSock of this process may be bound to, if no other of its user is."""
     most = _parameter("max_ksock_bindings", 4096)
-    return Allowed(most, most if _is_exempt() else _parameter("max_name_bindings", 32))
+    return Allowed(most, most if _is_exempt() else _parameter("max_name_bindings", 16))
 
 
 def _parameter(name: str, default: int) -> int:
