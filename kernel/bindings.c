@@ -449,7 +449,6 @@ int kbus_binding_link(struct kbus_binding *b)
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_name *name;
 
-	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
 	name = kbus_name_find(dev, b->name->name, b->name->len, b->name->hash);
 	if (name) {
@@ -485,7 +484,6 @@ void kbus_binding_unlink(struct kbus_binding *b)
 {
 	struct kbus_dev *dev = b->ks->dev;
 
-	lockdep_assert_held(&dev->bind_lock);
 	lockdep_assert_held(&dev->lock);
 	if (b->is_replier) {
 		b->name->replier = NULL;

@@ -47,8 +47,8 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 		return NULL;
 	dev->index = index;
 	mutex_init(&dev->snapshot_lock);
-	mutex_init(&dev->bind_lock);
 	spin_lock_init(&dev->lock);
+	init_waitqueue_head(&dev->thaw);
 	INIT_LIST_HEAD(&dev->waits);
 	xa_init(&dev->groups);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);

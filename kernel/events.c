@@ -41,19 +41,16 @@ static int kbus_event_plan(struct kbus_send *s)
 	return kbus_send_plan(s, kbus_name_match(s->dev, name, sizeof(name) - 1), NULL);
 }
 
-/* What it takes to bind and to unbind */
+/* Take the device's lock to bind or to unbind. */
 static void kbus_event_lock(struct kbus_dev *dev)
 	__acquires(&dev->lock)
 {
-	mutex_lock(&dev->bind_lock);
 	spin_lock(&dev->lock);
-}
-
-static void kbus_event_unlock(struct kbus_dev *dev)
-	__releases(&dev->lock)
-{
-	spin_unlock(&dev->lock);
-	mutex_unlock(&dev->bind_lock);
+	while (dev->is_frozen) {
+		spin_unlock(&dev->lock);
+		wait_event(dev->thaw, !READ_ONCE(dev->is_frozen));
+		spin_lock(&dev->lock);
+	}
 }
 
 /*
@@ -69,7 +66,7 @@ static int kbus_event_prepare(struct kbus_send *s)
 
 	if (err) {
 		kbus_send_forget(s);
-		kbus_event_unlock(dev);
+		spin_unlock(&dev->lock);
 		kbus_send_supply(s);
 		kbus_event_lock(dev);
 		return err;
@@ -159,7 +156,7 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 
 	kbus_event_lock(dev);
 	err = kbus_bind_locked(b, &s);
-	kbus_event_unlock(dev);
+	spin_unlock(&dev->lock);
 	kbus_send_end(&s);
 	kbus_wakes_end(&wakes);
 	if (!err && is_replier) {
@@ -287,7 +284,7 @@ again:
 		if (told)
 			kbus_event_commit(&s);
 	}
-	kbus_event_unlock(dev);
+	spin_unlock(&dev->lock);
 	kbus_send_end(&s);
 	kbus_pool_free(&pool);
 	kbus_wakes_end(&wakes);
@@ -439,7 +436,7 @@ static bool kbus_event_close_oldest(struct kbus_ksock *ks, struct kbus_send *s,
 		if (!b->is_replier || !dev->report_binds ||
 		    (is_ready && !kbus_event_close(s, *end)))
 			return is_ready;
-		kbus_event_unlock(dev);
+		spin_unlock(&dev->lock);
 		if (is_ready) {
 			kbus_send_supply(s);
 		} else {
@@ -472,7 +469,7 @@ void kbus_unbind_all(struct kbus_ksock *ks)
 		b = list_last_entry(&ks->bindings, struct kbus_binding, by_ksock);
 		kbus_binding_unlink(b);
 		/* One at a time, so that nobody has to wait for all of them. */
-		kbus_event_unlock(dev);
+		spin_unlock(&dev->lock);
 		if (told)
 			kbus_send_end(&s);
 		kbus_msg_put(end);
@@ -484,7 +481,7 @@ void kbus_unbind_all(struct kbus_ksock *ks)
 		cond_resched();
 		kbus_event_lock(dev);
 	}
-	kbus_event_unlock(dev);
+	spin_unlock(&dev->lock);
 	kbus_pool_free(&pool);
 	kbus_wakes_end(&wakes);
 	kbus_wait_need_less(ks);

@@ -11,8 +11,7 @@
  *
  *	kbus_devs_lock			the table of devices
  *	kbus_dev.snapshot_lock		who looks at all KSocks or bindings at once
- *	    kbus_dev.bind_lock		that there are no new bindings and none go
- *	        kbus_dev.lock
+ *	    kbus_dev.lock
  *	kbus_ksock.out_lock		the message being written
  *	    kbus_dev.lock		bindings, requests, and the order of sends
  *	        kbus_queue.lock		one KSock's queue, and who waits for room
@@ -28,7 +27,7 @@
  * has seen cannot vanish before it uses it. Readers never take it: whatever they
  * change is under the queue's lock. Everybody on the device spins for it, so its
  * holder does not sleep, allocates nothing that may sleep, and does what takes
- * long in steps: what goes over all bindings has kbus_dev.bind_lock. Only the
+ * long in steps: what goes over all bindings freezes them first. Only the
  * numbers of all KSocks are taken at once, but that is done seldom (procfs.c).
  *
  * Whoever changes what a queue can take ends with kbus_queue_unlock(), which
@@ -662,12 +661,12 @@ struct kbus_dev {
 	struct mutex snapshot_lock;	/* one at a time; protects: */
 	ktime_t snapshot_after;		/* when the next one may begin */
 
-	/* Whoever changes these holds both locks; either one will do to read them. */
-	struct mutex bind_lock;
+	spinlock_t lock;		/* protects the rest */
+	/* These two are looked at without the lock, too, while they are frozen. */
 	struct list_head bindings;	/* kbus_binding.by_device, newest first */
 	u32 nr_bindings;
-
-	spinlock_t lock;		/* protects the rest */
+	bool is_frozen;			/* nobody binds or unbinds; READ_ONCE() */
+	wait_queue_head_t thaw;		/* who would */
 	struct rhashtable names;	/* kbus_name.by_hash */
 	/* How many names are a wildcard after so many words: a look-up each, if any */
 	u32 wildcards[KBUS_MAX_NAME_LEN / 2];

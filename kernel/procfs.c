@@ -234,12 +234,12 @@ static bool kbus_snapshot_ksocks(struct kbus_snapshot *snap, struct kbus_dev *de
 	return fits;
 }
 
+/* Add all of them; they are frozen. */
 static void kbus_snapshot_bindings(struct kbus_snapshot *snap, struct kbus_dev *dev)
 {
 	struct kbus_binding *b;
 	long names = 0;
 
-	lockdep_assert_held(&dev->bind_lock);
 	/* A row without a name is the header. */
 	kbus_snapshot_add(snap, dev, KBUS_ROW_BINDING)->binding.name = NULL;
 	list_for_each_entry(b, &dev->bindings, by_device) {
@@ -288,23 +288,28 @@ static bool kbus_stats_take(struct kbus_snapshot *snap, struct kbus_dev *dev, kt
 
 static size_t kbus_bindings_rows(struct kbus_dev *dev)
 {
-	/* Only a guess: kbus_bindings_take() counts them with the lock held. */
+	/* Only a guess: kbus_bindings_take() freezes them first. */
 	return 1 + data_race(dev->nr_bindings);
 }
 
 static bool kbus_bindings_take(struct kbus_snapshot *snap, struct kbus_dev *dev,
 			       ktime_t *took)
 {
-	ktime_t began;
+	ktime_t began = ktime_get();
 	bool fits;
 
-	mutex_lock(&dev->bind_lock);
-	began = ktime_get();
+	spin_lock(&dev->lock);
 	fits = snap->count + 1 + dev->nr_bindings <= snap->capacity;
-	if (fits)
+	WRITE_ONCE(dev->is_frozen, fits);
+	spin_unlock(&dev->lock);
+	if (fits) {
 		kbus_snapshot_bindings(snap, dev);
+		spin_lock(&dev->lock);
+		WRITE_ONCE(dev->is_frozen, false);
+		spin_unlock(&dev->lock);
+		wake_up_all(&dev->thaw);
+	}
 	*took = ktime_sub(ktime_get(), began);
-	mutex_unlock(&dev->bind_lock);
 	return fits;
 }
 

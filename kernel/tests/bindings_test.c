@@ -19,21 +19,6 @@ struct kbus_bindings_test {
 	unsigned long max_user_bytes;
 };
 
-/* Nobody else is there; but what is called wants the locks, and allocations do not. */
-static void kbus_test_lock(struct kbus_dev *dev)
-	__acquires(&dev->lock)
-{
-	mutex_lock(&dev->bind_lock);
-	spin_lock(&dev->lock);
-}
-
-static void kbus_test_unlock(struct kbus_dev *dev)
-	__releases(&dev->lock)
-{
-	spin_unlock(&dev->lock);
-	mutex_unlock(&dev->bind_lock);
-}
-
 static const char * const kbus_test_patterns[] = {
 	"$.*", "$.%", "$.a", "$.a.*", "$.a.%", "$.a.b", "$.a.b.*", "$.a.b.%", "$.a.b.c",
 	"$.aa", "$.aa.*", "$.b.*", "$.b.a.%", "$.a.bb.*",
@@ -96,7 +81,6 @@ static int kbus_bindings_test_init(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, kbus_msg_cache_init(), 0);
 	t->max_user_bytes = kbus_max_user_bytes;
 	kbus_max_user_bytes = ULONG_MAX;
-	mutex_init(&t->dev.bind_lock);
 	spin_lock_init(&t->dev.lock);
 	KUNIT_ASSERT_EQ(test, kbus_bindings_init(&t->dev), 0);
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
@@ -113,9 +97,9 @@ static int kbus_bindings_test_init(struct kunit *test)
 
 static void kbus_test_unbind(struct kbus_binding *b)
 {
-	kbus_test_lock(b->ks->dev);
+	spin_lock(&b->ks->dev->lock);
 	kbus_binding_unlink(b);
-	kbus_test_unlock(b->ks->dev);
+	spin_unlock(&b->ks->dev->lock);
 	kbus_binding_free(b);
 }
 
@@ -144,12 +128,12 @@ static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock
 
 	b = kbus_binding_new(ks, pattern, len, is_replier);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
-	kbus_test_lock(ks->dev);
+	spin_lock(&ks->dev->lock);
 	name = kbus_name_find(ks->dev, pattern, len, b->name->hash);
 	err = is_replier && name && name->replier ? -EADDRINUSE : 0;
 	if (!err)
 		err = kbus_binding_count(b, name) ?: kbus_binding_link(b);
-	kbus_test_unlock(ks->dev);
+	spin_unlock(&ks->dev->lock);
 	if (!err)
 		return b;
 	kbus_binding_free(b);
@@ -164,7 +148,7 @@ static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const ch
 	int listeners = 0, slow_listeners = 0;
 	struct kbus_name *match, *last = NULL;
 
-	kbus_test_lock(dev);
+	spin_lock(&dev->lock);
 	match = kbus_name_match(dev, name, strlen(name));
 	replier = kbus_match_replier(match);
 	for (; match; last = match, match = match->next_match) {
@@ -184,7 +168,7 @@ static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const ch
 								     slow_replier->name->name))
 			slow_replier = b;
 	}
-	kbus_test_unlock(dev);
+	spin_unlock(&dev->lock);
 	KUNIT_EXPECT_EQ(test, listeners, slow_listeners);
 	KUNIT_EXPECT_PTR_EQ(test, replier, slow_replier);
 }
@@ -228,11 +212,11 @@ static void kbus_bindings_test_random(struct kunit *test)
 		struct kbus_binding *b;
 
 		pattern = kbus_test_patterns[(r >> 16) % ARRAY_SIZE(kbus_test_patterns)];
-		kbus_test_lock(&t->dev);
+		spin_lock(&t->dev.lock);
 		b = kbus_binding_find(ks, pattern, strlen(pattern),
 				      kbus_name_hash(&t->dev, pattern, strlen(pattern)),
 				      is_replier);
-		kbus_test_unlock(&t->dev);
+		spin_unlock(&t->dev.lock);
 		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, is_replier));
 		if (t->dev.nr_bindings < KBUS_TEST_BINDINGS && r & BIT(12))
 			kbus_test_bind(test, ks, pattern, is_replier);
@@ -258,9 +242,9 @@ static void kbus_bindings_test_observers(struct kunit *test)
 		b = kbus_binding_new(ks, pattern, strlen(pattern), false);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
 		b->is_observer = i % 2;
-		kbus_test_lock(&t->dev);
+		spin_lock(&t->dev.lock);
 		err = kbus_binding_link(b);
-		kbus_test_unlock(&t->dev);
+		spin_unlock(&t->dev.lock);
 		KUNIT_ASSERT_EQ(test, err, 0);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, 1);
 		KUNIT_EXPECT_EQ(test, ks->observes, b->is_observer);
@@ -286,10 +270,10 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 		name[i + 1] = 'x';
 	}
 	KUNIT_ASSERT_EQ(test, kbus_words_new(&words, &t->dev, name, strlen(name)), 0);
-	kbus_test_lock(&t->dev);
+	spin_lock(&t->dev.lock);
 	for (match = kbus_words_match(&t->dev, &words); match; match = match->next_match)
 		matches++;
-	kbus_test_unlock(&t->dev);
+	spin_unlock(&t->dev.lock);
 	kbus_words_free(&words);
 	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
 }

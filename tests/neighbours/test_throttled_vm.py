@@ -54,16 +54,27 @@ def cpu_max(cgroup: Path) -> Path:
     return cgroup / "cpu.max"
 
 
-def test_a_throttled_sender_delays_nobody(
-    preemptible: None, cpu_max: Path, open_to_all: None, neighbour: StartNeighbour
-) -> None:
-    """It may run for 2 ms in each second."""
-    orders = f"open 1 queue 1 bind $.Own {BINDINGS} done loop send $.Own 0 0"
-    limit = parameter("max_name_bindings", BINDINGS)
-    with limit, Stopwatch() as stopwatch, neighbour(orders, cgroup=cpu_max.parent):
+def _is_fast_beside(neighbour: StartNeighbour, orders: str, what: str, cpu_max: Path) -> None:
+    """Whether others' calls take no longer beside a neighbour that may run for 2 ms in each second."""
+    with Stopwatch() as stopwatch, neighbour(orders, cgroup=cpu_max.parent):
         cpu_max.write_text("2000 1000000")
-        worst = sorted(stopwatch.measure("send", COUNT, INTERVAL).max for _ in range(WINDOWS))
+        worst = sorted(stopwatch.measure(what, COUNT, INTERVAL).max for _ in range(WINDOWS))
     print(worst)
     assert worst[WINDOWS // 2] <= GOAL
     # The host may stop an emulated processor for a while, but not for that long.
     assert worst[-1] <= NEVER
+
+
+def test_a_throttled_sender_delays_nobody(
+    preemptible: None, cpu_max: Path, open_to_all: None, neighbour: StartNeighbour
+) -> None:
+    orders = f"open 1 queue 1 bind $.Own {BINDINGS} done loop send $.Own 0 0"
+    with parameter("max_name_bindings", BINDINGS):
+        _is_fast_beside(neighbour, orders, "send", cpu_max)
+
+
+def test_who_binds_and_is_throttled_delays_no_other_bind(
+    preemptible: None, cpu_max: Path, open_to_all: None, neighbour: StartNeighbour
+) -> None:
+    orders = "open 1 done loop serve $.Own unserve $.Own bind $.Own 9 unbind $.Own 9"
+    _is_fast_beside(neighbour, orders, "bind", cpu_max)
