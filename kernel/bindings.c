@@ -148,7 +148,7 @@ static void kbus_words_set(struct kbus_words *words, struct kbus_word *room,
 
 /**
  * kbus_words_new() - take a name to pieces, for kbus_words_match()
- * @words: what is filled in; ends with kbus_words_free()
+ * @words: what is filled in; ends with kbus_words_free(), whatever is returned
  * @dev: the device
  * @name: a legal name without a wildcard, which stays where it is
  * @len: its length
@@ -161,6 +161,7 @@ int kbus_words_new(struct kbus_words *words, struct kbus_dev *dev, const char *n
 	struct kbus_word *room = kmalloc_array(kbus_name_count_words(name, len) + 1,
 					       sizeof(*room), KBUS_GFP);
 
+	words->word = room;
 	if (!room)
 		return -ENOMEM;
 	kbus_words_set(words, room, dev, name, len);

@@ -811,12 +811,12 @@ struct kbus_plan {
 	u32 taken;			/* of them in @items */
 	u32 must;			/* that it must have, or nobody gets any */
 	u32 room;			/* for so many, when the plan was begun */
-	size_t bytes;			/* of memory that @items take, */
+	size_t bytes;			/* of memory that @items take, or must if only counted, */
 	u32 paid;			/* and those for which the user is charged anyway */
 	bool is_charged;		/* and it is charged for the rest */
+	bool is_flagged;		/* one of the items is the flagged copy */
 	bool has_line;			/* others wait for room there */
 	bool observes;			/* plain copies may be missed, whoever sends */
-	bool is_flagged;		/* one of the items is the flagged copy */
 	bool is_answer;			/* the first item is the answer */
 	bool has_room_for_answer;
 	bool only_once;
@@ -925,19 +925,23 @@ enum kbus_when_full {
  * @first: a recipient there who is not the sender, with a reference; NULL for the sender's
  * @is_due: somebody there must have the message
  * @msg: the message in the group's memory: the sender's own, or a clone; NULL if
- *	the group has no memory for it
+ *	the group has no memory for it, or if that was not tried
+ * @is_tried: it was
  * @pool: where the queue items come from that are not part of @msg
  * @own_pool: what that is, but for the sender's
- * @need: how many the plan takes
+ * @copies: how many there are in a plan that makes none
+ * @need: how many items of @pool these take
  */
 struct kbus_share {
 	struct list_head node;
 	struct kbus_group *group;
 	struct kbus_ksock *first;
 	bool is_due;
+	bool is_tried;
 	struct kbus_msg *msg;
 	struct kbus_pool *pool;
 	struct kbus_pool own_pool;
+	u32 copies;
 	u32 need;
 };
 
@@ -954,6 +958,8 @@ struct kbus_share {
  * @nr_wanted: how many
  * @lacks: the plan lacks items or shares that there may be memory for
  * @lacks_at_home: it lacks items for the sender's group
+ * @makes: copies are made, not only counted
+ * @is_short: somebody who must have the message has no room
  * @no_shares: there is no memory for more of them
  * @plan: kbus_plan.node of each KSock that gets a copy
  * @recipients: how many these are
@@ -979,6 +985,8 @@ struct kbus_send {
 	u32 nr_wanted;
 	bool lacks;
 	bool lacks_at_home;
+	bool makes;
+	bool is_short;
 	bool no_shares;
 	struct list_head plan;
 	u32 recipients;
@@ -1014,13 +1022,13 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 int kbus_send_reserve(struct kbus_send *s);
 void kbus_send_commit(struct kbus_send *s);
 void kbus_send_forget(struct kbus_send *s);
+u64 kbus_plan_must_cost(const struct kbus_send *s, const struct kbus_plan *plan);
 void kbus_send_supply(struct kbus_send *s);
 void kbus_send_end(struct kbus_send *s);
 void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item);
 void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg);
 void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
 
-u64 kbus_plan_must_cost(const struct kbus_plan *plan);
 
 static inline struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
 {

@@ -39,14 +39,12 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 	s->when_full = when_full;
 	s->sender = NULL;
 	s->by_route = false;
-	s->words.word = NULL;
 	s->sleep = false;
 	s->slept = false;
 	s->until = 0;
 	s->request = NULL;
 	s->status_for = NULL;
 	s->answered = NULL;
-	s->heir = NULL;
 	s->wakes = wakes;
 }
 
@@ -112,7 +110,7 @@ static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_s
 	return clone;
 }
 
-/* A share for a group that has none: a copy of the message in the group's memory */
+/* A share for a group that has none */
 static void kbus_send_add_share(struct kbus_send *s, struct kbus_ksock *first, bool is_due)
 {
 	struct kbus_share *share = kmalloc(sizeof(*share), KBUS_GFP);
@@ -125,31 +123,46 @@ static void kbus_send_add_share(struct kbus_send *s, struct kbus_ksock *first, b
 	share->group = first->group;
 	share->first = first;
 	share->is_due = is_due;
-	share->msg = kbus_send_clone(s, share);
+	share->is_tried = false;
+	share->msg = NULL;
 	kbus_pool_init(&share->own_pool);
 	share->pool = &share->own_pool;
 	share->need = 0;
 	list_add_tail(&share->node, &s->shares);
 }
 
-/* Get what a plan lacks; no lock is held. */
-void kbus_send_supply(struct kbus_send *s)
+/* Get what a plan lacks, in the memory of those who get it. */
+static void kbus_send_fill(struct kbus_send *s)
 {
 	struct kbus_share *share;
-	u32 i;
 
-	/* That may take a while, so nobody waits meanwhile who need not. */
-	kbus_wakes_reserve(s->wakes, s->recipients);
 	if (s->home.first)
 		kbus_share_fill_others(s, &s->home);
 	else
 		kbus_share_fill(&s->home, KBUS_GFP);
-	list_for_each_entry(share, &s->shares, node)
-		kbus_share_fill_others(s, share);
+	list_for_each_entry(share, &s->shares, node) {
+		if (share->is_tried) {
+			kbus_share_fill_others(s, share);
+			continue;
+		}
+		share->is_tried = true;
+		share->msg = kbus_send_clone(s, share);
+	}
+}
+
+/* Get what a plan lacks; no lock is held. */
+void kbus_send_supply(struct kbus_send *s)
+{
+	u32 i;
+
+	/* That may take a while, so nobody waits meanwhile who need not. */
+	kbus_wakes_reserve(s->wakes, s->recipients);
 	for (i = 0; i < s->nr_wanted; i++)
 		kbus_send_add_share(s, s->wanted[i], s->wanted_due & BIT(i));
 	s->nr_wanted = 0;
 	s->wanted_due = 0;
+	if (!s->is_short)
+		kbus_send_fill(s);
 }
 
 /* Give back what the groups of others have not needed. */
@@ -185,14 +198,13 @@ static void kbus_send_show_shares(struct kbus_send *s, bool show)
 		share->group->share = show ? share : NULL;
 }
 
-/* The share that a KSock has in the message; NULL if there is none so far. */
-static struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock *ks)
+/* The share that a KSock of another group than the sender's has in the message */
+static noinline struct kbus_share *kbus_send_others_share(struct kbus_send *s,
+							  struct kbus_ksock *ks)
 {
 	struct kbus_group *group = ks->group;
 	u32 i;
 
-	if (likely(group == s->home.group))
-		return &s->home;
 	if (group->share) {
 		group->share->is_due |= !ks->observes;
 		return group->share;
@@ -213,6 +225,14 @@ static struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock
 	if (!ks->observes)
 		s->wanted_due |= BIT(i);
 	return NULL;
+}
+
+/* The share that a KSock has in the message; NULL if there is none so far. */
+static inline struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock *ks)
+{
+	if (likely(ks->group == s->home.group))
+		return &s->home;
+	return kbus_send_others_share(s, ks);
 }
 
 /* Is it for an observer, who need not have it? */
@@ -260,23 +280,6 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	return plan;
 }
 
-/* What the copies that it must have take of the recipient's user; they are all planned. */
-u64 kbus_plan_must_cost(const struct kbus_plan *plan)
-{
-	const struct kbus_item *item;
-	u32 count = 0;
-	u64 cost = 0;
-
-	if (plan->must == plan->taken)
-		return plan->bytes;
-	list_for_each_entry(item, &plan->items, node) {
-		if (count++ == plan->must)
-			break;
-		cost += kbus_item_cost(item);
-	}
-	return cost;
-}
-
 /* The next of the items that a message has itself, or NULL */
 static struct kbus_item *kbus_item_inside(struct kbus_msg *msg)
 {
@@ -303,8 +306,12 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 			share = &s->home;
 		plan->share = share;
 	}
-	if (!share || !share->msg)
+	if (!share)
 		return NULL;
+	if (!share->msg) {
+		s->lacks |= !share->is_tried;
+		return NULL;
+	}
 	/* What is set aside may come to stand for another message. */
 	if (s->when_full != KBUS_FULL_ASIDE)
 		item = kbus_item_inside(share->msg);
@@ -326,23 +333,58 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 	return item;
 }
 
-/* One more copy, which needs room, if there still is an item for it */
-static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_plan *plan,
+/* Count what a copy would take that its sender has to wait for. */
+static void kbus_plan_count_must(struct kbus_send *s, struct kbus_plan *plan)
+{
+	struct kbus_share *share = kbus_send_share(s, kbus_plan_ksock(plan));
+
+	if (!share)
+		return;
+	plan->bytes += s->home.msg->cost;
+	if (share->copies++ >= KBUS_MSG_ITEMS)
+		plan->bytes += sizeof(struct kbus_item);
+}
+
+/* One more copy, which has room, if there still is an item for it */
+static struct kbus_item *kbus_plan_add_copy(struct kbus_send *s, struct kbus_plan *plan,
 					    struct kbus_binding *binding)
 {
-	struct kbus_item *item;
+	struct kbus_item *item = kbus_send_add_item(s, plan);
 
-	/* Nobody pays for the many copies that a full listener will miss, or that are refused. */
-	if (++plan->copies > plan->room &&
-	    (s->when_full == KBUS_FULL_MISS || s->when_full == KBUS_FULL_FAIL ||
-	     binding->is_observer))
-		return NULL;
-	item = kbus_send_add_item(s, plan);
 	if (item) {
 		item->binding = binding;
 		plan->taken++;
 	}
 	return item;
+}
+
+/* One more copy, which may have no room, or be only counted */
+static struct kbus_item *kbus_plan_count_copy(struct kbus_send *s, struct kbus_plan *plan,
+					      struct kbus_binding *binding)
+{
+	const bool is_optional = binding->is_observer ||
+		(s->when_full == KBUS_FULL_MISS && !binding->is_replier);
+
+	if (plan->copies > plan->room && s->when_full != KBUS_FULL_ASIDE) {
+		if (is_optional)
+			return NULL;
+		s->is_short = true;
+		s->makes = false;
+	}
+	if (s->makes)
+		return kbus_plan_add_copy(s, plan, binding);
+	if (s->when_full == KBUS_FULL_WAIT && !is_optional)
+		kbus_plan_count_must(s, plan);
+	return NULL;
+}
+
+static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_plan *plan,
+					    struct kbus_binding *binding)
+{
+	/* Nobody pays for copies that are missed or refused, or for which a sender will wait. */
+	if (unlikely(++plan->copies > plan->room || !s->makes))
+		return kbus_plan_count_copy(s, plan, binding);
+	return kbus_plan_add_copy(s, plan, binding);
 }
 
 static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
@@ -371,29 +413,22 @@ static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
 	}
 }
 
-/**
- * kbus_send_plan() - find out who gets copies of a message
- * @s: the message; the device's lock is held
- * @match: the names that its name matches
- * @replier: who is to answer it, or NULL
- *
- * The plan ends with kbus_send_commit() or kbus_send_forget(), under the same lock.
- *
- * Return: 0, or -ENOSPC if it lacks something that kbus_send_supply() may get.
- */
-int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
-		   struct kbus_binding *replier)
+/* Find out who gets copies of a message, and make them, or count them. Each message pays. */
+static __always_inline void
+kbus_send_plan_once(struct kbus_send *s, struct kbus_name *match,
+		    struct kbus_binding *replier, bool makes)
 {
 	struct kbus_binding *b;
 	struct kbus_share *share;
 	struct kbus_plan *plan;
 	struct kbus_item *item;
 
-	lockdep_assert_held(&s->dev->lock);
 	s->recipients = 0;
 	s->heir = NULL;
 	s->lacks = false;
 	s->lacks_at_home = false;
+	s->makes = makes;
+	s->is_short = false;
 	s->home.need = 0;
 	list_for_each_entry(share, &s->shares, node)
 		share->need = 0;
@@ -417,10 +452,66 @@ int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 		list_for_each_entry(b, &match->listeners, by_name)
 			kbus_send_add_listener(s, b);
 	}
+}
 
+/*
+ * Somebody has no room who must have the message. So it is refused, or its sender waits; it
+ * is counted then what for, to the byte, for which each group needs a share.
+ */
+static noinline int kbus_send_plan_short(struct kbus_send *s, struct kbus_name *match,
+					 struct kbus_binding *replier)
+{
+	struct kbus_share *share;
+
+	if (s->when_full == KBUS_FULL_WAIT) {
+		kbus_send_forget(s);
+		s->home.copies = 0;
+		list_for_each_entry(share, &s->shares, node)
+			share->copies = 0;
+		kbus_send_plan_once(s, match, replier, false);
+	}
+	s->lacks_at_home = false;
+	/* There may be room again: readers do not wait. */
+	return s->when_full == KBUS_FULL_WAIT && (s->nr_wanted || !s->is_short) ? -ENOSPC : 0;
+}
+
+/**
+ * kbus_send_plan() - find out who gets copies of a message
+ * @s: the message; the device's lock is held
+ * @match: the names that its name matches
+ * @replier: who is to answer it, or NULL
+ *
+ * The plan ends with kbus_send_commit() or kbus_send_forget(), under the same lock.
+ *
+ * Return: 0, or -ENOSPC if it lacks something that kbus_send_supply() may get.
+ */
+int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
+		   struct kbus_binding *replier)
+{
+	lockdep_assert_held(&s->dev->lock);
+	kbus_send_plan_once(s, match, replier, true);
+	if (unlikely(s->is_short))
+		return kbus_send_plan_short(s, match, replier);
 	if (s->recipients > s->wakes->room && !s->wakes->is_exhausted)
 		s->lacks = true;
 	return s->lacks ? -ENOSPC : 0;
+}
+
+/* What the copies that it must have take of the recipient's user */
+u64 kbus_plan_must_cost(const struct kbus_send *s, const struct kbus_plan *plan)
+{
+	const struct kbus_item *item;
+	u32 count = 0;
+	u64 cost = 0;
+
+	if (plan->must == plan->taken || !s->makes)
+		return plan->bytes;
+	list_for_each_entry(item, &plan->items, node) {
+		if (count++ == plan->must)
+			break;
+		cost += kbus_item_cost(item);
+	}
+	return cost;
 }
 
 /* Take the last copy out of a plan; it is missed. */
@@ -493,7 +584,7 @@ static int kbus_plan_reserve(struct kbus_send *s, struct kbus_plan *plan)
 	if (plan->is_answer && !s->status_for &&
 	    (!plan->has_room_for_answer || list_empty(&plan->items)))
 		return -ENOBUFS;
-	if (plan->room >= plan->must && plan->taken >= plan->must &&
+	if (plan->taken >= plan->must &&
 	    !(may_wait && plan->must && plan->has_line) && kbus_plan_charge(plan))
 		return 0;
 	if (plan->is_answer)
@@ -506,19 +597,49 @@ static bool kbus_plan_is_optional(const struct kbus_plan *plan)
 	return !plan->must && !plan->is_answer;
 }
 
+static int kbus_send_reserve_for(struct kbus_send *s, bool optional)
+{
+	struct kbus_plan *plan;
+	int err;
+
+	list_for_each_entry(plan, &s->plan, node) {
+		if (kbus_plan_is_optional(plan) != optional)
+			continue;
+		err = kbus_plan_reserve(s, plan);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Somebody has no room who must have the message: wait for the first one, or try again. */
+static int kbus_send_wait(struct kbus_send *s)
+{
+	struct kbus_plan *plan;
+
+	if (s->no_shares)
+		return -ENOMEM;
+	if (kbus_wait_is_hopeless(s))
+		return -EBUSY;
+	list_for_each_entry(plan, &s->plan, node) {
+		if (plan->room < plan->must)
+			return kbus_wait_try(s, plan) ?: -ENOSPC;
+	}
+	return -ENOSPC;
+}
+
 /**
  * kbus_send_reserve() - see whether everybody has room who must, and take it
  * @s: a message that is planned
  *
  * Return: 0, or -EBUSY, -ENOMEM or, for an answer, -ENOBUFS; -EAGAIN if the sender
- * waits from now on.
+ * waits from now on, -ENOSPC if the message is to be planned again.
  */
 int kbus_send_reserve(struct kbus_send *s)
 {
+	bool has_must = false, has_optional = false;
 	struct kbus_plan *plan;
-	unsigned int count[2] = {}, optional;
-	bool may_wait = false;
-	int err;
+	int err = 0;
 
 	list_for_each_entry(plan, &s->plan, node) {
 		/* The replier must have a Request, and an observer nothing else. */
@@ -526,27 +647,22 @@ int kbus_send_reserve(struct kbus_send *s)
 		if (!plan->observes && !plan->is_answer &&
 		    (s->when_full == KBUS_FULL_FAIL || s->when_full == KBUS_FULL_WAIT))
 			plan->must = plan->copies;
-		if (s->when_full == KBUS_FULL_WAIT && plan->taken < plan->must)
+		if (s->when_full == KBUS_FULL_WAIT && plan->taken < plan->must && !s->is_short)
 			/* Nobody is told when a control group has memory again. */
 			return -ENOMEM;
-		may_wait |= plan->room < plan->must;
-		count[kbus_plan_is_optional(plan)]++;
+		if (kbus_plan_is_optional(plan))
+			has_optional = true;
+		else
+			has_must = true;
 	}
-	if (may_wait && s->when_full == KBUS_FULL_WAIT && kbus_wait_is_hopeless(s))
-		return -EBUSY;
+	if (unlikely(s->is_short))
+		return s->when_full == KBUS_FULL_WAIT ? kbus_send_wait(s) : -EBUSY;
+	if (has_must)
+		err = kbus_send_reserve_for(s, false);
 	/* Those who may do without come last, so that they take nothing from the others. */
-	for (optional = 0; optional < 2; optional++) {
-		if (!count[optional])
-			continue;
-		list_for_each_entry(plan, &s->plan, node) {
-			if (kbus_plan_is_optional(plan) != optional)
-				continue;
-			err = kbus_plan_reserve(s, plan);
-			if (err)
-				return err;
-		}
-	}
-	return 0;
+	if (!err && has_optional)
+		err = kbus_send_reserve_for(s, true);
+	return err;
 }
 
 static struct kbus_msg_id kbus_send_next_id(struct kbus_dev *dev)

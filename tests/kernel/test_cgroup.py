@@ -302,14 +302,37 @@ def test_a_replier_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
 @pytest.mark.rule(21)
 @pytest.mark.abi("ALL_OR_FAIL")
 def test_a_full_listener_does_not_pay_for_what_is_refused(ksock: OpenKsock, cgroup: Path) -> None:
-    """Not even for a moment: many senders at once would fill its cgroup."""
+    """Not even for a moment: many senders at once would fill its cgroup. Nor does one beside it that has room."""
     full, sender = listening_in(ksock, cgroup), ksock()
+    with_room = listening_in(ksock, cgroup)
     full.set_max_messages(1)
     raw.send(sender, SMALL)
+    take(with_room)
     before = int((cgroup / "memory.peak").read_text())
     with refused(errno.EBUSY, serials=1):
         raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_FAIL))
     assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+
+
+@pytest.mark.rule(22)
+@pytest.mark.abi("ALL_OR_WAIT")
+def test_a_full_listener_does_not_pay_for_what_waits(ksock: OpenKsock, cgroup: Path) -> None:
+    """Nor does one beside it that has room: a sender that does not sleep can try again and again."""
+    full, sender = listening_in(ksock, cgroup), ksock(nonblocking=True)
+    with_room = listening_in(ksock, cgroup)
+    full.set_max_messages(1)
+    raw.send(sender, SMALL)
+    take(with_room)
+    before = int((cgroup / "memory.peak").read_text())
+    os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT))
+    for _ in range(3):
+        with fails(errno.EAGAIN):
+            sender.send()
+    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    take(full)
+    sender.send()
+    assert [each.num_messages() for each in (full, with_room)] == [1, 1]
+    assert int((cgroup / "memory.peak").read_text()) - before > MIB // 2
 
 
 def use_up_memory(ksock: OpenKsock, group: Path) -> None:
