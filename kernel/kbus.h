@@ -115,8 +115,9 @@ struct kbus_user {
 	atomic_t held;			/* copies queued on its KSocks, or being read */
 	atomic_t snapshots;		/* files of /proc/kbus that are open, */
 	atomic_long_t snapshot_bytes;	/* and what they take */
-	u64 slow_until;			/* makes up for slow wake-ups, in ns; READ_ONCE() */
-	u64 tired_until;		/* and for memory that others reclaimed; READ_ONCE() */
+	u64 slow;			/* ns by which wake-ups were slow; READ_ONCE(), as is: */
+	u64 slow_until;			/* until then a worker does them, in ns */
+	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */

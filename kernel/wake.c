@@ -21,16 +21,16 @@
 #define KBUS_FIRST_WAITERS	16
 /* So many of its crowd are woken in one step. */
 #define KBUS_CROWD_WAITERS	64
-/* A few take no longer than this, in ns. */
-#define KBUS_SLOW_WAKE		(100 * NSEC_PER_USEC)
-/* What does is to be no more than one part in so many of others' time, */
-#define KBUS_SLOW_PARTS		100
+/* So long may waking a KSock of a user's take others on average, in ns, */
+#define KBUS_USUAL_WAKE		(50 * NSEC_PER_USEC)
 /*
- * but may be what makes up for this, in ns, before a worker does it: an interrupt may have
- * come at the wrong time.
+ * and so much more than that at times: an interrupt may have come, or the machine itself
+ * have been stopped, at the wrong time.
  */
-#define KBUS_SLOW_BURST		NSEC_PER_SEC
-/* The worker does it for so long at most, in ns. */
+#define KBUS_SLOW_BURST		(50 * NSEC_PER_MSEC)
+/* What is more is one part in so many of others' time: a worker does it for the rest of that, */
+#define KBUS_SLOW_PARTS		100
+/* but for so long at most, in ns. */
 #define KBUS_SLOW_MAX		(10ULL * NSEC_PER_SEC)
 /* In so many parts of a crowd somebody is looked for. */
 #define KBUS_CROWD_PARTS	4
@@ -70,26 +70,26 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 	kbus_user_work_soon(user, &user->wake);
 }
 
-#ifdef CONFIG_PREEMPT_RT
-static const u64 kbus_slow_wake = 2 * TICK_NSEC;
-#else
-static const u64 kbus_slow_wake = KBUS_SLOW_WAKE;
-#endif
-
-/* Waking waiters of a user's has taken long. */
-static void kbus_user_was_slow(struct kbus_user *user, u64 took)
+/* Waking a KSock of a user's has taken others so long. */
+static void kbus_user_took(struct kbus_user *user, u64 took)
 {
-	u64 now = ktime_get_mono_fast_ns();
-	u64 until = max(READ_ONCE(user->slow_until), now) + KBUS_SLOW_PARTS * took;
+	u64 over = READ_ONCE(user->slow) + took;
 
-	WRITE_ONCE(user->slow_until, min(until, now + KBUS_SLOW_BURST + KBUS_SLOW_MAX));
+	/* Others may do the same meanwhile. Whatever they forget, they cannot go on forgetting. */
+	over -= min(over, (u64)KBUS_USUAL_WAKE);
+	if (over > KBUS_SLOW_BURST) {
+		WRITE_ONCE(user->slow_until, ktime_get_mono_fast_ns() +
+			   min(KBUS_SLOW_PARTS * over, KBUS_SLOW_MAX));
+		over = 0;
+	}
+	WRITE_ONCE(user->slow, over);
 }
 
 static bool kbus_user_is_slow(const struct kbus_user *user)
 {
 	u64 until = READ_ONCE(user->slow_until);
 
-	return unlikely(until) && until > ktime_get_mono_fast_ns() + KBUS_SLOW_BURST;
+	return unlikely(until) && until > ktime_get_mono_fast_ns();
 }
 
 /* Wake some waiters, and find out how long that takes, in ns. */
@@ -106,8 +106,8 @@ static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 {
 	u64 took = kbus_wake_part(&ks->wq, events);
 
-	if (unlikely(took > kbus_slow_wake))
-		kbus_user_was_slow(ks->user, took);
+	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(ks->user->slow)))
+		kbus_user_took(ks->user, took);
 }
 
 /* Is somebody in the crowd of a KSock, or are there so many parts that this takes long? */
