@@ -85,6 +85,12 @@ static void kbus_user_took(struct kbus_user *user, u64 took)
 	WRITE_ONCE(user->slow, over);
 }
 
+/* Is whoever wakes one of the user's KSocks of that user, too? What it takes is nobody else's. */
+static bool kbus_user_is_current(const struct kbus_user *user)
+{
+	return uid_eq(user->uid, kbus_user_of_current());
+}
+
 static bool kbus_user_is_slow(const struct kbus_user *user)
 {
 	u64 until = READ_ONCE(user->slow_until);
@@ -106,7 +112,8 @@ static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 {
 	u64 took = kbus_wake_part(&ks->wq, events);
 
-	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(ks->user->slow)))
+	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(ks->user->slow)) &&
+	    !kbus_user_is_current(ks->user))
 		kbus_user_took(ks->user, took);
 }
 
@@ -130,7 +137,8 @@ static bool kbus_crowd_waits(struct kbus_ksock *ks)
 /* Wake who waits at a KSock. No lock is held that others need. */
 static void kbus_wake(struct kbus_ksock *ks, __poll_t events)
 {
-	if (unlikely(kbus_crowd_waits(ks)) || kbus_user_is_slow(ks->user))
+	if (unlikely(kbus_crowd_waits(ks)) ||
+	    (kbus_user_is_slow(ks->user) && !kbus_user_is_current(ks->user)))
 		kbus_wake_later(ks, events);
 	else
 		kbus_wake_few(ks, events);

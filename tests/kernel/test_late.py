@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kbus import Ksock
+from kbus import Ksock, reply_to
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import take
@@ -19,6 +20,8 @@ __all__ = ["pytestmark", "tracefs"]
 
 MOST_AT_ONCE = 16
 """How many waiters of a KSock are woken by whoever has something for it."""
+OFTEN = 500
+"""Requests, of which each wakes the replier, and the reply the sender."""
 
 
 @pytest.fixture
@@ -55,3 +58,23 @@ def test_a_crowd_that_has_gone_is_nobodys_concern(ksock: OpenKsock, times_late: 
     for _ in range(3):
         wake(listener, sender, MOST_AT_ONCE)
     assert times_late() == before
+
+
+@pytest.mark.rule(45)
+def test_who_is_often_woken_by_its_user_is_woken_at_once(ksock: OpenKsock, times_late: Callable[[], int]) -> None:
+    """However long that takes on a busy machine: it is a user's own time."""
+    replier, sender = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+
+    def answer() -> None:
+        for _ in range(OFTEN):
+            request = replier.wait_for_msg()
+            assert request
+            replier.send_msg(reply_to(request))
+
+    with ThreadPoolExecutor() as executor:
+        answering = executor.submit(answer)
+        for _ in range(OFTEN):
+            sender.call("$.A")
+        answering.result()
+    assert times_late() == 0
