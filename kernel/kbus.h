@@ -294,10 +294,14 @@ static inline bool kbus_item_is_inside(const struct kbus_item *item)
 	return msg && item >= msg->items && item < msg->items + KBUS_MSG_ITEMS;
 }
 
-/* Bytes of memory that a copy takes of its reader's */
+/*
+ * Bytes of memory that a copy takes of its reader's: as much as any other of the message, so
+ * that what one user needs does not depend on others. Of several in a group only one takes
+ * the message itself, and the others far less than they count.
+ */
 static inline u32 kbus_item_cost(const struct kbus_item *item)
 {
-	return item->msg->cost + (kbus_item_is_inside(item) ? 0 : sizeof(*item));
+	return item->msg->cost;
 }
 
 int kbus_msg_cache_init(void);
@@ -812,7 +816,7 @@ struct kbus_plan {
 	u32 taken;			/* of them in @items */
 	u32 must;			/* that it must have, or nobody gets any */
 	u32 room;			/* for so many, when the plan was begun */
-	size_t bytes;			/* of memory that @items take, or must if only counted, */
+	size_t bytes;			/* of memory that @items take, */
 	u32 paid;			/* and those for which the user is charged anyway */
 	bool is_charged;		/* and it is charged for the rest */
 	bool is_flagged;		/* one of the items is the flagged copy */
@@ -926,23 +930,19 @@ enum kbus_when_full {
  * @first: a recipient there who is not the sender, with a reference; NULL for the sender's
  * @is_due: somebody there must have the message
  * @msg: the message in the group's memory: the sender's own, or a clone; NULL if
- *	the group has no memory for it, or if that was not tried
- * @is_tried: it was
+ *	the group has no memory for it
  * @pool: where the queue items come from that are not part of @msg
  * @own_pool: what that is, but for the sender's
- * @copies: how many there are in a plan that makes none
- * @need: how many items of @pool these take
+ * @need: how many the plan takes
  */
 struct kbus_share {
 	struct list_head node;
 	struct kbus_group *group;
 	struct kbus_ksock *first;
 	bool is_due;
-	bool is_tried;
 	struct kbus_msg *msg;
 	struct kbus_pool *pool;
 	struct kbus_pool own_pool;
-	u32 copies;
 	u32 need;
 };
 
@@ -953,14 +953,15 @@ struct kbus_share {
  * struct kbus_send - a message on its way
  * @dev: the device
  * @home: the share of the sender's group
- * @shares: those of others
+ * @shares: those of others,
+ * @nr_shares: how many these are,
+ * @most_shares: and may be; 0 before the first
  * @wanted: KSocks whose groups need a share, with references
  * @wanted_due: a bit for each of them in whose group somebody must have the message
  * @nr_wanted: how many
  * @lacks: the plan lacks items or shares that there may be memory for
  * @lacks_at_home: it lacks items for the sender's group
- * @makes: copies are made, not only counted
- * @is_short: somebody who must have the message has no room
+ * @is_short: somebody who must have the message has no room, so no more copies are made
  * @no_shares: there is no memory for more of them
  * @plan: kbus_plan.node of each KSock that gets a copy
  * @recipients: how many these are
@@ -981,12 +982,13 @@ struct kbus_send {
 	struct kbus_dev *dev;
 	struct kbus_share home;
 	struct list_head shares;
+	u32 nr_shares;
+	u32 most_shares;
 	struct kbus_ksock *wanted[KBUS_WANTED];
 	u32 wanted_due;
 	u32 nr_wanted;
 	bool lacks;
 	bool lacks_at_home;
-	bool makes;
 	bool is_short;
 	bool no_shares;
 	struct list_head plan;
@@ -1021,9 +1023,9 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
 		   struct kbus_binding *replier);
 int kbus_send_reserve(struct kbus_send *s);
+u64 kbus_plan_must_bytes(const struct kbus_send *s, const struct kbus_plan *plan);
 void kbus_send_commit(struct kbus_send *s);
 void kbus_send_forget(struct kbus_send *s);
-u64 kbus_plan_must_cost(const struct kbus_send *s, const struct kbus_plan *plan);
 void kbus_send_supply(struct kbus_send *s);
 void kbus_send_end(struct kbus_send *s);
 void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item);

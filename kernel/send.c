@@ -32,6 +32,8 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 	s->home.msg = msg;
 	s->home.pool = pool;
 	INIT_LIST_HEAD(&s->shares);
+	s->nr_shares = 0;
+	s->most_shares = 0;
 	s->nr_wanted = 0;
 	s->wanted_due = 0;
 	s->no_shares = false;
@@ -110,11 +112,16 @@ static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_s
 	return clone;
 }
 
-/* A share for a group that has none */
+/*
+ * A share for a group that has none: a copy of the message in the group's memory. There are
+ * only so many, however often recipients leave and others come in other groups meanwhile.
+ */
 static void kbus_send_add_share(struct kbus_send *s, struct kbus_ksock *first, bool is_due)
 {
-	struct kbus_share *share = kmalloc(sizeof(*share), KBUS_GFP);
+	struct kbus_share *share = NULL;
 
+	if (s->nr_shares < s->most_shares)
+		share = kmalloc(sizeof(*share), KBUS_GFP);
 	if (!share) {
 		s->no_shares = true;
 		kbus_ksock_put(first);
@@ -123,52 +130,45 @@ static void kbus_send_add_share(struct kbus_send *s, struct kbus_ksock *first, b
 	share->group = first->group;
 	share->first = first;
 	share->is_due = is_due;
-	share->is_tried = false;
-	share->msg = NULL;
+	share->msg = kbus_send_clone(s, share);
 	kbus_pool_init(&share->own_pool);
 	share->pool = &share->own_pool;
 	share->need = 0;
 	list_add_tail(&share->node, &s->shares);
-}
-
-/* Get what a plan lacks, in the memory of those who get it. */
-static void kbus_send_fill(struct kbus_send *s)
-{
-	struct kbus_share *share;
-
-	if (s->home.first)
-		kbus_share_fill_others(s, &s->home);
-	else
-		kbus_share_fill(&s->home, KBUS_GFP);
-	list_for_each_entry(share, &s->shares, node) {
-		if (share->is_tried) {
-			kbus_share_fill_others(s, share);
-			continue;
-		}
-		share->is_tried = true;
-		share->msg = kbus_send_clone(s, share);
-	}
+	s->nr_shares++;
 }
 
 /* Get what a plan lacks; no lock is held. */
 void kbus_send_supply(struct kbus_send *s)
 {
+	struct kbus_share *share;
 	u32 i;
 
 	/* That may take a while, so nobody waits meanwhile who need not. */
 	kbus_wakes_reserve(s->wakes, s->recipients);
+	if (s->home.first)
+		kbus_share_fill_others(s, &s->home);
+	else
+		kbus_share_fill(&s->home, KBUS_GFP);
+	list_for_each_entry(share, &s->shares, node)
+		kbus_share_fill_others(s, share);
+	if (!s->most_shares)
+		s->most_shares = s->recipients + KBUS_WANTED;
 	for (i = 0; i < s->nr_wanted; i++)
 		kbus_send_add_share(s, s->wanted[i], s->wanted_due & BIT(i));
 	s->nr_wanted = 0;
 	s->wanted_due = 0;
-	if (!s->is_short)
-		kbus_send_fill(s);
 }
 
-/* Give back what the groups of others have not needed. */
+/* Give back what the groups of others have not needed, and forget what they would. */
 static void kbus_send_drop_shares(struct kbus_send *s)
 {
 	struct kbus_share *share, *next;
+
+	while (s->nr_wanted)
+		kbus_ksock_put(s->wanted[--s->nr_wanted]);
+	s->wanted_due = 0;
+	s->no_shares = false;
 
 	list_for_each_entry_safe(share, next, &s->shares, node) {
 		list_del(&share->node);
@@ -177,15 +177,15 @@ static void kbus_send_drop_shares(struct kbus_send *s)
 		kbus_ksock_put(share->first);
 		kfree(share);
 	}
+	s->nr_shares = 0;
+	s->most_shares = 0;
 }
 
 /* Forget all about a message that has been sent, or not; no lock is held. */
 void kbus_send_end(struct kbus_send *s)
 {
 	WARN_ON_ONCE(!list_empty(&s->plan));
-	while (s->nr_wanted)
-		kbus_ksock_put(s->wanted[--s->nr_wanted]);
-	if (!list_empty(&s->shares))
+	if (s->nr_wanted || !list_empty(&s->shares))
 		kbus_send_drop_shares(s);
 }
 
@@ -297,7 +297,6 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 {
 	struct kbus_share *share = plan->share;
 	struct kbus_item *item = NULL;
-	u32 cost;
 
 	if (!share) {
 		share = kbus_send_share(s, kbus_plan_ksock(plan));
@@ -306,18 +305,12 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 			share = &s->home;
 		plan->share = share;
 	}
-	if (!share)
+	if (!share || !share->msg)
 		return NULL;
-	if (!share->msg) {
-		s->lacks |= !share->is_tried;
-		return NULL;
-	}
 	/* What is set aside may come to stand for another message. */
 	if (s->when_full != KBUS_FULL_ASIDE)
 		item = kbus_item_inside(share->msg);
-	cost = share->msg->cost;
 	if (!item) {
-		cost += sizeof(*item);
 		share->need++;
 		item = kbus_pool_take(share->pool);
 		if (!item) {
@@ -328,21 +321,9 @@ static struct kbus_item *kbus_send_add_item(struct kbus_send *s, struct kbus_pla
 	}
 	refcount_inc(&share->msg->refs);
 	item->msg = share->msg;
-	plan->bytes += cost;
+	plan->bytes += share->msg->cost;
 	list_add_tail(&item->node, &plan->items);
 	return item;
-}
-
-/* Count what a copy would take that its sender has to wait for. */
-static void kbus_plan_count_must(struct kbus_send *s, struct kbus_plan *plan)
-{
-	struct kbus_share *share = kbus_send_share(s, kbus_plan_ksock(plan));
-
-	if (!share)
-		return;
-	plan->bytes += s->home.msg->cost;
-	if (share->copies++ >= KBUS_MSG_ITEMS)
-		plan->bytes += sizeof(struct kbus_item);
 }
 
 /* One more copy, which has room, if there still is an item for it */
@@ -358,32 +339,27 @@ static struct kbus_item *kbus_plan_add_copy(struct kbus_send *s, struct kbus_pla
 	return item;
 }
 
-/* One more copy, which may have no room, or be only counted */
-static struct kbus_item *kbus_plan_count_copy(struct kbus_send *s, struct kbus_plan *plan,
-					      struct kbus_binding *binding)
+/* One more copy, for which there may be no room */
+static struct kbus_item *kbus_plan_miss_copy(struct kbus_send *s, struct kbus_plan *plan,
+					     struct kbus_binding *binding)
 {
-	const bool is_optional = binding->is_observer ||
-		(s->when_full == KBUS_FULL_MISS && !binding->is_replier);
+	const bool is_set_aside = s->when_full == KBUS_FULL_ASIDE && !binding->is_observer;
 
-	if (plan->copies > plan->room && s->when_full != KBUS_FULL_ASIDE) {
-		if (is_optional)
-			return NULL;
-		s->is_short = true;
-		s->makes = false;
+	if (plan->copies > plan->room && !is_set_aside) {
+		if (!binding->is_observer &&
+		    (s->when_full != KBUS_FULL_MISS || binding->is_replier))
+			s->is_short = true;
+		return NULL;
 	}
-	if (s->makes)
-		return kbus_plan_add_copy(s, plan, binding);
-	if (s->when_full == KBUS_FULL_WAIT && !is_optional)
-		kbus_plan_count_must(s, plan);
-	return NULL;
+	return s->is_short ? NULL : kbus_plan_add_copy(s, plan, binding);
 }
 
 static struct kbus_item *kbus_send_add_copy(struct kbus_send *s, struct kbus_plan *plan,
 					    struct kbus_binding *binding)
 {
 	/* Nobody pays for copies that are missed or refused, or for which a sender will wait. */
-	if (unlikely(++plan->copies > plan->room || !s->makes))
-		return kbus_plan_count_copy(s, plan, binding);
+	if (unlikely(++plan->copies > plan->room || s->is_short))
+		return kbus_plan_miss_copy(s, plan, binding);
 	return kbus_plan_add_copy(s, plan, binding);
 }
 
@@ -413,21 +389,85 @@ static void kbus_send_add_listener(struct kbus_send *s, struct kbus_binding *b)
 	}
 }
 
-/* Find out who gets copies of a message, and make them, or count them. Each message pays. */
-static __always_inline void
-kbus_send_plan_once(struct kbus_send *s, struct kbus_name *match,
-		    struct kbus_binding *replier, bool makes)
+/* The replier must have a Request, and an observer nothing else. */
+static void kbus_plan_set_must(const struct kbus_send *s, struct kbus_plan *plan)
+{
+	plan->must = plan->is_flagged;
+	if (!plan->observes && !plan->is_answer &&
+	    (s->when_full == KBUS_FULL_FAIL || s->when_full == KBUS_FULL_WAIT))
+		plan->must = plan->copies;
+}
+
+/* What the copies that it must have take of the recipient's user */
+u64 kbus_plan_must_bytes(const struct kbus_send *s, const struct kbus_plan *plan)
+{
+	return (u64)plan->must * s->home.msg->cost;
+}
+
+/* Somebody has no room who must have the message: it is refused, or its sender waits. */
+static int kbus_send_lacks_room(struct kbus_send *s, struct kbus_plan *plan)
+{
+	if (s->when_full != KBUS_FULL_WAIT || kbus_wait_is_hopeless(s))
+		return -EBUSY;
+	/* If there is room again, the message is planned again: readers do not wait. */
+	return kbus_wait_try(s, plan) ?: -ENOSPC;
+}
+
+/*
+ * Before copies are made in others' memory: does everybody have room who must have one?
+ * Return -ENOSPC if so, or what kbus_send_reserve() would; the plan is of no use any more.
+ */
+static int kbus_send_look_for_room(struct kbus_send *s)
+{
+	struct kbus_plan *plan;
+	int err;
+
+	list_for_each_entry(plan, &s->plan, node)
+		kbus_plan_set_must(s, plan);
+	list_for_each_entry(plan, &s->plan, node) {
+		const u64 bytes = kbus_plan_must_bytes(s, plan) - plan->paid;
+
+		if (!plan->must)
+			continue;
+		if (s->when_full == KBUS_FULL_WAIT && plan->has_line) {
+			err = kbus_send_lacks_room(s, plan);
+			if (err != -ENOSPC)
+				return err;
+		}
+		if (!kbus_user_charge_copies(kbus_plan_ksock(plan)->user, bytes, plan->must))
+			return kbus_send_lacks_room(s, plan);
+		/* What kbus_send_forget() gives back */
+		plan->bytes = bytes + plan->paid;
+		plan->taken = plan->must;
+		plan->is_charged = true;
+	}
+	return -ENOSPC;
+}
+
+/**
+ * kbus_send_plan() - find out who gets copies of a message
+ * @s: the message; the device's lock is held
+ * @match: the names that its name matches
+ * @replier: who is to answer it, or NULL
+ *
+ * The plan ends with kbus_send_commit() or kbus_send_forget(), under the same lock.
+ *
+ * Return: 0, -ENOSPC if it lacks something that kbus_send_supply() may get, or, of a
+ * KSock's message, an error of kbus_send_reserve().
+ */
+int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
+		   struct kbus_binding *replier)
 {
 	struct kbus_binding *b;
 	struct kbus_share *share;
 	struct kbus_plan *plan;
 	struct kbus_item *item;
 
+	lockdep_assert_held(&s->dev->lock);
 	s->recipients = 0;
 	s->heir = NULL;
 	s->lacks = false;
 	s->lacks_at_home = false;
-	s->makes = makes;
 	s->is_short = false;
 	s->home.need = 0;
 	list_for_each_entry(share, &s->shares, node)
@@ -452,66 +492,19 @@ kbus_send_plan_once(struct kbus_send *s, struct kbus_name *match,
 		list_for_each_entry(b, &match->listeners, by_name)
 			kbus_send_add_listener(s, b);
 	}
-}
 
-/*
- * Somebody has no room who must have the message. So it is refused, or its sender waits; it
- * is counted then what for, to the byte, for which each group needs a share.
- */
-static noinline int kbus_send_plan_short(struct kbus_send *s, struct kbus_name *match,
-					 struct kbus_binding *replier)
-{
-	struct kbus_share *share;
-
-	if (s->when_full == KBUS_FULL_WAIT) {
-		kbus_send_forget(s);
-		s->home.copies = 0;
-		list_for_each_entry(share, &s->shares, node)
-			share->copies = 0;
-		kbus_send_plan_once(s, match, replier, false);
+	if (unlikely(s->is_short)) {
+		/* It is refused, or its sender waits, whatever it lacks besides. */
+		s->lacks_at_home = false;
+		return 0;
 	}
-	s->lacks_at_home = false;
-	/* There may be room again: readers do not wait. */
-	return s->when_full == KBUS_FULL_WAIT && (s->nr_wanted || !s->is_short) ? -ENOSPC : 0;
-}
-
-/**
- * kbus_send_plan() - find out who gets copies of a message
- * @s: the message; the device's lock is held
- * @match: the names that its name matches
- * @replier: who is to answer it, or NULL
- *
- * The plan ends with kbus_send_commit() or kbus_send_forget(), under the same lock.
- *
- * Return: 0, or -ENOSPC if it lacks something that kbus_send_supply() may get.
- */
-int kbus_send_plan(struct kbus_send *s, struct kbus_name *match,
-		   struct kbus_binding *replier)
-{
-	lockdep_assert_held(&s->dev->lock);
-	kbus_send_plan_once(s, match, replier, true);
-	if (unlikely(s->is_short))
-		return kbus_send_plan_short(s, match, replier);
 	if (s->recipients > s->wakes->room && !s->wakes->is_exhausted)
 		s->lacks = true;
-	return s->lacks ? -ENOSPC : 0;
-}
-
-/* What the copies that it must have take of the recipient's user */
-u64 kbus_plan_must_cost(const struct kbus_send *s, const struct kbus_plan *plan)
-{
-	const struct kbus_item *item;
-	u32 count = 0;
-	u64 cost = 0;
-
-	if (plan->must == plan->taken || !s->makes)
-		return plan->bytes;
-	list_for_each_entry(item, &plan->items, node) {
-		if (count++ == plan->must)
-			break;
-		cost += kbus_item_cost(item);
-	}
-	return cost;
+	if (likely(!s->lacks))
+		return 0;
+	if (s->sender && (s->when_full == KBUS_FULL_FAIL || s->when_full == KBUS_FULL_WAIT))
+		return kbus_send_look_for_room(s);
+	return -ENOSPC;
 }
 
 /* Take the last copy out of a plan; it is missed. */
@@ -612,20 +605,16 @@ static int kbus_send_reserve_for(struct kbus_send *s, bool optional)
 	return 0;
 }
 
-/* Somebody has no room who must have the message: wait for the first one, or try again. */
-static int kbus_send_wait(struct kbus_send *s)
+/* Somebody has no room; who comes first? */
+static int kbus_send_is_short(struct kbus_send *s)
 {
 	struct kbus_plan *plan;
 
-	if (s->no_shares)
-		return -ENOMEM;
-	if (kbus_wait_is_hopeless(s))
-		return -EBUSY;
 	list_for_each_entry(plan, &s->plan, node) {
 		if (plan->room < plan->must)
-			return kbus_wait_try(s, plan) ?: -ENOSPC;
+			return kbus_send_lacks_room(s, plan);
 	}
-	return -ENOSPC;
+	return -EBUSY;
 }
 
 /**
@@ -642,11 +631,7 @@ int kbus_send_reserve(struct kbus_send *s)
 	int err = 0;
 
 	list_for_each_entry(plan, &s->plan, node) {
-		/* The replier must have a Request, and an observer nothing else. */
-		plan->must = plan->is_flagged;
-		if (!plan->observes && !plan->is_answer &&
-		    (s->when_full == KBUS_FULL_FAIL || s->when_full == KBUS_FULL_WAIT))
-			plan->must = plan->copies;
+		kbus_plan_set_must(s, plan);
 		if (s->when_full == KBUS_FULL_WAIT && plan->taken < plan->must && !s->is_short)
 			/* Nobody is told when a control group has memory again. */
 			return -ENOMEM;
@@ -656,7 +641,7 @@ int kbus_send_reserve(struct kbus_send *s)
 			has_must = true;
 	}
 	if (unlikely(s->is_short))
-		return s->when_full == KBUS_FULL_WAIT ? kbus_send_wait(s) : -EBUSY;
+		return kbus_send_is_short(s);
 	if (has_must)
 		err = kbus_send_reserve_for(s, false);
 	/* Those who may do without come last, so that they take nothing from the others. */

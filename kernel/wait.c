@@ -283,7 +283,7 @@ static struct kbus_need kbus_plan_need(const struct kbus_send *s, struct kbus_pl
 		.len = s->home.msg->len,
 		.own_slots = s->request && kbus_plan_ksock(plan) == s->sender,
 		.is_only_one = plan->must == 1,
-		.bytes = kbus_plan_must_cost(s, plan) - plan->paid,
+		.bytes = kbus_plan_must_bytes(s, plan) - plan->paid,
 		.paid = plan->paid,
 		.at = s->dev->bindings_changed,
 	};
@@ -299,7 +299,7 @@ static void kbus_need_add_others(struct kbus_need *need, const struct kbus_send 
 	list_for_each_entry(other, &s->plan, node) {
 		if (other == plan || !other->must || kbus_plan_ksock(other)->user != user)
 			continue;
-		need->bytes += kbus_plan_must_cost(s, other) - other->paid;
+		need->bytes += kbus_plan_must_bytes(s, other) - other->paid;
 		need->paid += other->paid;
 		need->is_only_one = false;
 	}

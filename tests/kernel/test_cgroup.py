@@ -22,7 +22,7 @@ from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kerne
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import device_stats, fails, ksock_stats, names, packets, refused, take, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, opened_by
+from tests.kernel.processes import NOBODY, blocked_send, opened_by
 from tests.kernel.room import use_up_bytes
 
 __all__ = ["cgroup", "new_cgroup"]
@@ -333,6 +333,57 @@ def test_a_full_listener_does_not_pay_for_what_waits(ksock: OpenKsock, cgroup: P
     sender.send()
     assert [each.num_messages() for each in (full, with_room)] == [1, 1]
     assert int((cgroup / "memory.peak").read_text()) - before > MIB // 2
+
+
+
+@pytest.mark.rule(22)
+@pytest.mark.abi("ALL_OR_WAIT")
+def test_nobody_pays_for_what_waits_behind_others(ksock: OpenKsock, cgroup: Path) -> None:
+    """Somebody's queue has room, but for others who have waited longer."""
+    victim, accomplice, first, sender = listening_in(ksock, cgroup), ksock(), ksock(), ksock(nonblocking=True)
+    accomplice.bind("$.A")
+    accomplice.set_max_messages(2)
+    raw.send(sender, SMALL)
+    take(victim)
+    for _ in range(2):
+        accomplice.bind("$.B")
+    waits = blocked_send(first, raw.message(b"$.B", flags=raw.ALL_OR_WAIT))
+    before = int((cgroup / "memory.peak").read_text())
+    os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT))
+    with fails(errno.EAGAIN):
+        sender.send()
+    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    take(accomplice)
+    waits.result()
+    assert names(accomplice) == ["$.B", "$.B"]
+    sender.send()
+    assert (victim.num_messages(), accomplice.num_messages()) == (1, 1)
+
+
+@pytest.mark.rule(21, 22)
+@pytest.mark.parametrize(
+    ("flag", "error"),
+    [(raw.ALL_OR_FAIL, errno.EBUSY), (raw.ALL_OR_WAIT, errno.EAGAIN)],
+    ids=["ALL_OR_FAIL", "ALL_OR_WAIT"],
+)
+def test_nobody_pays_for_what_others_lack_bytes_for(
+    ksock: OpenKsock, open_to_all: None, cgroup: Path, flag: int, error: int
+) -> None:
+    """A user has bytes for each of two KSocks, but not for both."""
+    victim, sender = listening_in(ksock, cgroup), ksock(nonblocking=True)
+    full, *poor = (opened_by(ksock, NOBODY) for _ in range(3))
+    full.bind("$.B")
+    for each in poor:
+        each.bind("$.A")
+    raw.send(sender, SMALL)
+    raw.send(sender, raw.message(b"$.B", bytes(MIB - 4096)))
+    take(victim)
+    before = int((cgroup / "memory.peak").read_text())
+    with parameter("max_user_bytes", 5 * MIB // 2):
+        os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=flag))
+        with fails(error):
+            sender.send()
+    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
 
 
 def use_up_memory(ksock: OpenKsock, group: Path) -> None:

@@ -321,6 +321,22 @@ def test_a_message_waits_for_the_bytes_that_it_takes_and_no_more(
     assert used_by(asker) == copied > empty
 
 
+@pytest.mark.rule(37, 41)
+def test_what_a_copy_takes_does_not_depend_on_who_else_gets_one(ksock: OpenKsock, open_to_all: None) -> None:
+    """Else a sender that waits for one user's bytes would have to be told when another unbinds."""
+    listener, stranger = ksock(), opened_by(ksock, NOBODY)
+    listener.bind("$.A")
+    taken = []
+    for _ in range(2):
+        before = used_by(listener)
+        raw.send(stranger, raw.message(b"$.A"))
+        taken.append(used_by(listener) - before)
+        texts(listener)
+        for _ in range(3):
+            stranger.bind("$.A")
+    assert taken[0] == taken[1] > 0
+
+
 @contextmanager
 def alone(thread: int) -> Iterator[None]:
     """In the block, a thread that is woken does not run: this one has the only processor that it may use."""
