@@ -1032,7 +1032,6 @@ void kbus_send_drop_copy(struct kbus_plan *plan, struct kbus_item *item);
 void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg);
 void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
 
-
 static inline struct kbus_ksock *kbus_plan_ksock(struct kbus_plan *plan)
 {
 	return container_of(plan, struct kbus_ksock, plan);

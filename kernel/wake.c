@@ -76,7 +76,7 @@ static void kbus_user_took(struct kbus_user *user, u64 took)
 	u64 over = READ_ONCE(user->slow) + took;
 
 	/* Others may do the same meanwhile. Whatever they forget, they cannot go on forgetting. */
-	over -= min(over, (u64)KBUS_USUAL_WAKE);
+	over -= min_t(u64, over, KBUS_USUAL_WAKE);
 	if (over > KBUS_SLOW_BURST) {
 		WRITE_ONCE(user->slow_until, ktime_get_mono_fast_ns() +
 			   min(KBUS_SLOW_PARTS * over, KBUS_SLOW_MAX));

@@ -302,7 +302,7 @@ def test_a_replier_without_memory(ksock: OpenKsock, poor: Ksock) -> None:
 @pytest.mark.rule(21)
 @pytest.mark.abi("ALL_OR_FAIL")
 def test_a_full_listener_does_not_pay_for_what_is_refused(ksock: OpenKsock, cgroup: Path) -> None:
-    """Not even for a moment: many senders at once would fill its cgroup. Nor does one beside it that has room."""
+    """Not even for a moment: many senders at once would fill its cgroup. Nor one beside it that has room."""
     full, sender = listening_in(ksock, cgroup), ksock()
     with_room = listening_in(ksock, cgroup)
     full.set_max_messages(1)
@@ -333,7 +333,6 @@ def test_a_full_listener_does_not_pay_for_what_waits(ksock: OpenKsock, cgroup: P
     sender.send()
     assert [each.num_messages() for each in (full, with_room)] == [1, 1]
     assert int((cgroup / "memory.peak").read_text()) - before > MIB // 2
-
 
 
 @pytest.mark.rule(22)

@@ -61,7 +61,9 @@ def test_a_crowd_that_has_gone_is_nobodys_concern(ksock: OpenKsock, times_late: 
 
 
 @pytest.mark.rule(45)
-def test_who_is_often_woken_by_its_user_is_woken_at_once(ksock: OpenKsock, times_late: Callable[[], int]) -> None:
+def test_who_is_often_woken_by_its_user_is_woken_at_once(
+    ksock: OpenKsock, times_late: Callable[[], int]
+) -> None:
     """However long that takes on a busy machine: it is a user's own time."""
     replier, sender = ksock(), ksock()
     replier.bind("$.A", replier=True)
