@@ -11,7 +11,9 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -36,6 +38,10 @@ COUNT = 8
 LITTLE = MIB // 4
 """Bytes that a cgroup with little memory has left: a short message fits, PACKET does not."""
 NO_ROOM = b"$.KBUS.Replier.NoRoom"
+GROUPS, AT_ONCE = 60, 8
+"""Cgroups of listeners, and how many of them listen at once."""
+MORE = 8
+"""How many cgroups may have a copy of a message beyond those that listened when it was first looked at."""
 
 
 @contextmanager
@@ -383,6 +389,29 @@ def test_nobody_pays_for_what_others_lack_bytes_for(
         with fails(error):
             sender.send()
     assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+
+
+@pytest.mark.rule(44)
+def test_a_message_has_so_many_copies_however_its_listeners_change(
+    ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild
+) -> None:
+    """While it is copied for some cgroups, others come in their place again and again."""
+    groups = [new_cgroup(f"kbus-{number}") for number in range(GROUPS)]
+    listeners = [opened_in(ksock, group) for group in groups]
+    sender = ksock()
+
+    def come_and_go() -> None:
+        for each in listeners[:AT_ONCE]:
+            each.bind("$.A")
+        for number in count():
+            listeners[number % GROUPS].unbind("$.A")
+            listeners[(number + AT_ONCE) % GROUPS].bind("$.A")
+
+    child(Thread(target=come_and_go, daemon=True).start)
+    wait_until(lambda: device_stats()["bindings"] >= AT_ONCE - 1, "they listen")
+    raw.send(sender, PACKET)
+    copies = sum(int((group / "memory.peak").read_text()) > MIB // 2 for group in groups)
+    assert 0 < copies <= AT_ONCE + MORE
 
 
 def use_up_memory(ksock: OpenKsock, group: Path) -> None:
