@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -276,3 +277,46 @@ def test_two_who_lack_bytes_do_not_tell_each_other_to_try_again(ksock: OpenKsock
     assert tries < 20
     for sender in senders:
         sender.send()
+
+
+@pytest.mark.rule(22, 42)
+@pytest.mark.parametrize("is_last", [False, True], ids=["that listens longest", "that came last"])
+def test_what_one_can_never_take_is_refused_though_another_is_full(ksock: OpenKsock, is_last: bool) -> None:
+    """Whoever is looked at first."""
+    full, small, sender = ksock(), ksock(), ksock(nonblocking=True)
+    for each in (full, small, small) if is_last else (small, small, full):
+        each.bind("$.A")
+    small.set_max_messages(1)
+    full.set_max_messages(1)
+    raw.send(sender, raw.message(b"$.A"))
+    os.write(sender.fileno(), waiting())
+    with refused(errno.EBUSY, serials=1):
+        sender.send()
+
+
+@pytest.mark.rule(22, 37, 41)
+def test_who_waits_for_bytes_for_several_is_told_when_there_are_enough(
+    ksock: OpenKsock, open_to_all: None
+) -> None:
+    """And not when there are enough for one of a user's KSocks, but not for both."""
+    holder, *poor = (opened_by(ksock, NOBODY) for _ in range(3))
+    sender = ksock(nonblocking=True)
+    holder.bind("$.B")
+    for each in poor:
+        each.bind("$.A")
+    before = used_by(holder)
+    raw.send(sender, raw.message(b"$.B"))
+    each_takes = used_by(holder) - before
+    take(holder)
+    with parameter("max_user_bytes", before + 2 * each_takes):
+        for _ in range(3):
+            raw.send(sender, raw.message(b"$.B"))
+        told_to_try_again(sender, waiting())
+        take(holder)
+        # A worker would tell it.
+        time.sleep(0.5)
+        assert not writable(sender)
+        take(holder)
+        wait_until(lambda: writable(sender), "it is told")
+        sender.send()
+    assert [each.num_messages() for each in poor] == [1, 1]
