@@ -495,6 +495,13 @@ struct kbus_pool {
 	bool exhausted;			/* there will be no more */
 };
 
+/* What several messages must have of one KSock, see struct kbus_need */
+struct kbus_sum {
+	u64 slots;
+	u64 queue_bytes;
+	u64 user_bytes;
+};
+
 struct kbus_queue {
 	/* Protects all of it; items are only added with kbus_dev.lock held too */
 	spinlock_t lock;
@@ -514,7 +521,8 @@ struct kbus_queue {
 	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
 	/* kbus_wait.node of those who wait for room here: */
-	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since */
+	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since; */
+	struct kbus_sum line_needs;	/* what all of them need */
 	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
 	u64 changes;			/* for each of which all of them are looked at once */
 	struct list_head ready;		/* those who may go on, but sleep not or too long */
@@ -556,6 +564,7 @@ u32 kbus_queue_room(struct kbus_queue *q, u32 copies, const struct kbus_msg *msg
 bool kbus_queue_takes_answer(struct kbus_queue *q, u32 len);
 bool kbus_queue_has_room_for(struct kbus_queue *q, const struct kbus_need *need);
 bool kbus_queue_has_bytes_for(struct kbus_queue *q, const struct kbus_need *need);
+bool kbus_queue_has_room_for_all(struct kbus_queue *q, const struct kbus_sum *sum);
 bool kbus_queue_can_ever_take(struct kbus_queue *q, const struct kbus_need *need);
 bool kbus_queue_set_slot_aside(struct kbus_queue *q);
 void kbus_queue_release_slot(struct kbus_queue *q, struct kbus_wakes *wakes);

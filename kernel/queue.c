@@ -214,6 +214,15 @@ bool kbus_queue_has_bytes_for(struct kbus_queue *q, const struct kbus_need *need
 		(need->is_only_one && !atomic_read(&user->held));
 }
 
+/* Has the queue, and its reader's user, room for all of these messages? */
+bool kbus_queue_has_room_for_all(struct kbus_queue *q, const struct kbus_sum *sum)
+{
+	lockdep_assert_held(&q->lock);
+	return q->count + q->set_aside + sum->slots <= q->limit &&
+		kbus_queue_bytes_taken(q) + sum->queue_bytes <= kbus_queue_byte_limit(q) &&
+		sum->user_bytes <= kbus_user_bytes_left(kbus_queue_ksock(q)->user);
+}
+
 /* Would the message find room if nothing was queued, and nothing else charged? */
 bool kbus_queue_can_ever_take(struct kbus_queue *q, const struct kbus_need *need)
 {
@@ -308,7 +317,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 static void kbus_queue_add_lost(struct kbus_queue *q, u32 copies)
 {
 	lockdep_assert_held(&q->lock);
-	q->lost += copies;
+	WRITE_ONCE(q->lost, q->lost + copies);
 	if (q->report_lost && check_add_overflow(q->lost_unreported, copies,
 						 &q->lost_unreported))
 		q->lost_unreported = U32_MAX;

@@ -198,13 +198,14 @@ static void kbus_send_show_shares(struct kbus_send *s, bool show)
 		share->group->share = show ? share : NULL;
 }
 
-/* The share that a KSock of another group than the sender's has in the message */
-static noinline struct kbus_share *kbus_send_others_share(struct kbus_send *s,
-							  struct kbus_ksock *ks)
+/* The share that a KSock has in the message; NULL if there is none so far. */
+static struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock *ks)
 {
 	struct kbus_group *group = ks->group;
 	u32 i;
 
+	if (likely(group == s->home.group))
+		return &s->home;
 	if (group->share) {
 		group->share->is_due |= !ks->observes;
 		return group->share;
@@ -225,14 +226,6 @@ static noinline struct kbus_share *kbus_send_others_share(struct kbus_send *s,
 	if (!ks->observes)
 		s->wanted_due |= BIT(i);
 	return NULL;
-}
-
-/* The share that a KSock has in the message; NULL if there is none so far. */
-static inline struct kbus_share *kbus_send_share(struct kbus_send *s, struct kbus_ksock *ks)
-{
-	if (likely(ks->group == s->home.group))
-		return &s->home;
-	return kbus_send_others_share(s, ks);
 }
 
 /* Is it for an observer, who need not have it? */
@@ -558,15 +551,16 @@ static void kbus_plan_uncharge(struct kbus_plan *plan)
 	plan->is_charged = false;
 }
 
-/* Wait for the room that a plan lacks. Return 0 if it came meanwhile. */
+/*
+ * Wait for the room that a plan lacks. Return 0 if it came meanwhile. If its user's bytes went
+ * to another device then, the message is planned again.
+ */
 static int kbus_plan_wait(struct kbus_send *s, struct kbus_plan *plan)
 {
-	int err;
+	int err = kbus_wait_try(s, plan);
 
-	do {
-		err = kbus_wait_try(s, plan);
-		/* Its user's bytes may go to other devices meanwhile. */
-	} while (!err && !kbus_plan_charge(plan));
+	if (!err && !kbus_plan_charge(plan))
+		err = -ENOSPC;
 	return err;
 }
 

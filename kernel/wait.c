@@ -4,7 +4,7 @@
  *
  * A message waits for one KSock at a time that has no room for it. If a task
  * sleeps in SEND for it, it is in the line of that KSock's queue, in the order
- * in which the messages began to wait; nobody behind it takes room before it. A
+ * in which the messages began to wait; nobody behind it takes room that it needs. A
  * message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
  * never come back. Nor does one whose task may go on, but does not get a processor: it
  * has lost its turn after a while.
@@ -31,6 +31,37 @@ static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 {
 	return container_of(q, struct kbus_ksock, q);
+}
+
+/* One message more, or one less, needs what is summed up. */
+static void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign)
+{
+	sum->slots += sign * ((u64)need->copies + need->own_slots);
+	sum->queue_bytes += sign * ((u64)need->copies * need->len +
+				    need->own_slots * KBUS_STATUS_LEN);
+	sum->user_bytes += sign * need->bytes;
+}
+
+/* The message is in the line no more; whoever calls moves it, or removes it. */
+static void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait)
+{
+	lockdep_assert_held(&q->lock);
+	if (!wait->is_in_line)
+		return;
+	wait->is_in_line = false;
+	kbus_sum_add(&q->line_needs, &wait->need, -1);
+}
+
+/* What a message needs is known, or has changed. */
+static void kbus_wait_set_need(struct kbus_queue *q, struct kbus_wait *wait,
+			       const struct kbus_need *need)
+{
+	lockdep_assert_held(&q->lock);
+	if (wait->is_in_line)
+		kbus_sum_add(&q->line_needs, &wait->need, -1);
+	wait->need = *need;
+	if (wait->is_in_line)
+		kbus_sum_add(&q->line_needs, &wait->need, 1);
 }
 
 /* Look in a while whether whoever is first in line has used its turn. */
@@ -196,7 +227,7 @@ static void kbus_line_lose_turn(struct kbus_queue *q, struct kbus_wakes *wakes)
 			continue;
 		if (!wait->ready)
 			kbus_wait_make_ready(wait, q, wakes);
-		wait->is_in_line = false;
+		kbus_line_leave(q, wait);
 		list_move_tail(&wait->node, &q->ready);
 	}
 }
@@ -235,7 +266,7 @@ static void kbus_wait_leave(struct kbus_ksock *ks, bool slept, struct kbus_wakes
 	spin_lock(&on->q.lock);
 	ks->wait.sleepers -= slept;
 	list_del_init(&ks->wait.node);
-	ks->wait.is_in_line = false;
+	kbus_line_leave(&on->q, &ks->wait);
 	kbus_queue_unlock(&on->q, wakes);
 	ks->wait.on = NULL;
 }
@@ -271,6 +302,7 @@ static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
 				break;
 			before = &other->node;
 		}
+		kbus_sum_add(&q->line_needs, &wait->need, 1);
 	}
 	list_add_tail(&wait->node, before);
 }
@@ -332,16 +364,25 @@ bool kbus_wait_is_hopeless(struct kbus_send *s)
 	return false;
 }
 
-/* May what waits, or would, have what it needs of a queue now? */
-static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_queue *q,
+/*
+ * May a message that waits, or would, have what it needs of @on? A message that
+ * does not wait for @on yet need not join its line if there is room for all in the line
+ * and for itself. Otherwise each message would cost a wake-up for as long as anybody is
+ * in the line.
+ */
+static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_ksock *on,
 			       const struct kbus_need *need)
 {
-	bool has_room;
+	struct kbus_sum all;
 
-	spin_lock(&q->lock);
-	has_room = !kbus_wait_is_behind(wait, q) && kbus_line_fits(q, need);
-	spin_unlock(&q->lock);
-	return has_room;
+	lockdep_assert_held(&on->q.lock);
+	if (!kbus_wait_is_behind(wait, &on->q))
+		return kbus_line_fits(&on->q, need);
+	if (wait->on == on)
+		return false;
+	all = on->q.line_needs;
+	kbus_sum_add(&all, need, 1);
+	return kbus_queue_has_room_for_all(&on->q, &all);
 }
 
 /*
@@ -356,9 +397,9 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 	bool waits;
 
 	spin_lock(&q->lock);
-	waits = kbus_wait_is_behind(wait, q) || !kbus_line_fits(q, now);
+	waits = !kbus_wait_has_room(wait, on, now);
 	if (waits) {
-		wait->need = *later;
+		kbus_wait_set_need(q, wait, later);
 		wait->on = on;
 		WRITE_ONCE(wait->ready, false);
 		if (s->sleep && !s->slept) {
@@ -391,6 +432,7 @@ int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 	struct kbus_ksock *on = kbus_plan_ksock(plan);
 	struct kbus_wait *wait = &s->sender->wait;
 	struct kbus_need now = kbus_plan_need(s, plan), later = now;
+	bool has_room;
 
 	lockdep_assert_held(&s->dev->lock);
 	kbus_wait_begin(s->sender, s->request);
@@ -403,7 +445,10 @@ int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 	 * this one, and the slot for a Request to oneself is set aside; not so later.
 	 */
 	now.own_slots = 0;
-	if (kbus_wait_has_room(wait, &on->q, &now))
+	spin_lock(&on->q.lock);
+	has_room = kbus_wait_has_room(wait, on, &now);
+	spin_unlock(&on->q.lock);
+	if (has_room)
 		return 0;
 	kbus_need_add_others(&later, s, plan);
 	if (kbus_need_is_hopeless(&later, &on->q))
@@ -459,7 +504,7 @@ void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 	spin_lock(&q->lock);
 	wait->sleepers--;
 	if (!wait->sleepers) {
-		wait->is_in_line = false;
+		kbus_line_leave(q, wait);
 		list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
 	}
 	kbus_queue_unlock(q, wakes);
@@ -621,6 +666,7 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 	struct kbus_wakes wakes __uninitialized;
 	struct kbus_wait *wait;
 	bool more;
+	u32 count;
 
 	kbus_wakes_init(&wakes);
 	do {
@@ -628,10 +674,11 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 		spin_lock(&q->lock);
 		list_splice_init(&q->ready, &q->kept);
 		list_splice_init(&q->kept, &q->line);
+		count = 0;
 		while ((wait = list_first_entry_or_null(&q->line, struct kbus_wait, node)) &&
-		       wakes.count < wakes.room) {
+		       count++ < KBUS_STEP && wakes.count < wakes.room) {
 			list_del_init(&wait->node);
-			wait->is_in_line = false;
+			kbus_line_leave(q, wait);
 			wait->on = NULL;
 			trace_wait(on->dev->index, kbus_wait_ksock(wait)->id, on->id,
 				   KBUS_TRACE_WAIT_WAKE, NULL);
@@ -647,6 +694,8 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 	kbus_wakes_end(&wakes);
 
 	/* Nobody is in line any more, nor will be. */
+	WARN_ON_ONCE(q->line_needs.slots || q->line_needs.queue_bytes ||
+		     q->line_needs.user_bytes);
 	if (cancel_delayed_work_sync(&q->patience))
 		kbus_ksock_put(on);
 	spin_lock(&on->user->lock);

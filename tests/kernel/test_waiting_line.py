@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,8 @@ pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
 THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
 WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
+TURN = 0.1
+"""Seconds, after which whoever is first in line and does not go on has lost its turn."""
 LARGE = 1 << 18
 """Bytes of data that take a while to free, which NEXTMSG does after it has taken the next message."""
 
@@ -552,6 +554,42 @@ def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
     assert not third.done
     assert take(full).data == b"0001"
     third.result()
+
+
+@pytest.mark.rule(22)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+@pytest.mark.parametrize("lacks", ["slots", "max_queue_bytes", "max_user_bytes"])
+def test_past_a_line_goes_what_leaves_room_for_it(ksock: OpenKsock, lacks: str) -> None:
+    """Two are in line who get no processor, and there is room for three: one more need not join them."""
+    packet = waiting(b"past")
+    for _ in range(20):
+        full, *senders = ksock(), *(opened_by(ksock, NOBODY) for _ in range(3))
+        newcomer = senders.pop()
+        os.set_blocking(newcomer.fileno(), False)
+        # With the room for one message, by which it is found out
+        empty = used_by(full)
+        fill(full, "$.A")
+        limits = {"max_queue_bytes": 3 * len(packet), "max_user_bytes": 2 * used_by(full) - empty}
+        limit = parameter(lacks, limits[lacks]) if lacks in limits else nullcontext()
+        line = [blocked_send(sender, waiting(b"line")) for sender in senders]
+        with processor_1_taken(), limit:
+            for one in line:
+                os.sched_setaffinity(one.thread_id, {1})
+            began = time.monotonic()
+            full.set_max_messages(100 if lacks in limits else 3)
+            take(full)
+            raw.send(newcomer, packet)
+            os.write(newcomer.fileno(), packet)
+            with suppress(BlockingIOError):
+                newcomer.send()
+            in_time = time.monotonic() - began < TURN
+            passed = texts(full)
+        for one in line:
+            one.result()
+        if in_time:
+            assert passed == [b"past"]
+            return
+    pytest.fail("it takes too long each time")
 
 
 @pytest.mark.axiom("lifetime")

@@ -32,7 +32,8 @@
  *            in its line, or in front of it with a message that was kept, is
  *            ready if what it needs fits, or can never fit
  *   order    nobody takes room in a queue in whose line somebody is asleep who
- *            began to wait earlier
+ *            began to wait earlier, unless it leaves room for all of these; but for
+ *            the LIMITS, where whoever lowers the limit may take that room
  *   reason   nobody is woken if nothing has changed since it tried last: it
  *            would try for ever
  *   own      whoever sleeps in SEND sleeps for the message that is kept now
@@ -156,7 +157,25 @@ bit held[QUEUES];
 #define HOLDS_UP(v, w, q) (IN_FRONT(v, w) && IN_LINE(v, q) && sleeps[v])
 #define IS_BEHIND(w, q)	(HOLDS_UP(0, w, q) || HOLDS_UP(1, w, q) || HOLDS_UP(2, w, q))
 
-#define OVERTAKES(w, v, q) (IN_FRONT(v, w) && waits_for[v] == q && sleeps[v])
+/* Whoever does not wait for the queue yet goes past its line if there is room for all. */
+#define LINED(v, w, q, needs) (v != w && IN_LINE(v, q) && sleeps[v] -> needs : 0)
+#define LINE_NEEDS(w, q) (LINED(0, w, q, NEEDS(0, q)) + LINED(1, w, q, NEEDS(1, q)) + \
+			  LINED(2, w, q, NEEDS(2, q)))
+#ifdef BYTES
+#define BYTES_OF(v, q)	(COPIES(v, q) * bytes[v])
+#define LINE_BYTES(w, q) (LINED(0, w, q, BYTES_OF(0, q)) + LINED(1, w, q, BYTES_OF(1, q)) + \
+			  LINED(2, w, q, BYTES_OF(2, q)))
+#define HAS_BYTES_FOR_ALL(w, q) (used + BYTES_OF(w, q) + LINE_BYTES(w, q) <= BUDGET)
+#else
+#define HAS_BYTES_FOR_ALL(w, q)	true
+#endif
+#define MAY_PASS(w, q)	(on[w] != q && COPIES(w, q) + LINE_NEEDS(w, q) <= ROOM(q) && HAS_BYTES_FOR_ALL(w, q))
+
+#ifdef LIMITS
+#define OVERTAKEN(v, w, q) 0
+#else
+#define OVERTAKEN(v, w, q) (IN_FRONT(v, w) && waits_for[v] == q && sleeps[v] -> NEEDS(v, q) : 0)
+#endif
 
 #if defined(OMIT_STARVING_KEPT)
 #define MAY_STARVE(w)	sleeps[w]
@@ -358,7 +377,7 @@ inline look(w, q) {
 #ifdef OMIT_LINE
 		:: COPIES(w, q) <= ROOM(q) && HAS_BYTES(w, q) -> result = OK
 #else
-		:: COPIES(w, q) <= ROOM(q) && HAS_BYTES(w, q) && !IS_BEHIND(w, q) -> result = OK
+		:: COPIES(w, q) <= ROOM(q) && HAS_BYTES(w, q) && (!IS_BEHIND(w, q) || MAY_PASS(w, q)) -> result = OK
 #endif
 		:: else -> result = (may_wait[w] -> AGAIN : REFUSED)
 		fi
@@ -457,8 +476,8 @@ inline try(w) {
 	:: q == QUEUES || result != OK -> break
 	:: else ->
 		BRIEF(q)
-			assert(!OVERTAKES(w, 0, q) && !OVERTAKES(w, 1, q) && !OVERTAKES(w, 2, q)); /* order */
 			count[q] = count[q] + COPIES(w, q);
+			assert(OVERTAKEN(0, w, q) + OVERTAKEN(1, w, q) + OVERTAKEN(2, w, q) <= ROOM(q)); /* order */
 #ifdef BYTES
 			used = used + bytes[w];
 			size[q] = bytes[w];
