@@ -260,6 +260,7 @@ static inline void kbus_item_init(struct kbus_item *item)
  * @cost: bytes of memory that it takes, whole objects and pages
  * @nr_pages: length of @pages, of which the last ones may still be NULL
  * @nr_items_used: so many of @items are planned or were queued; kbus_dev.lock
+ * @cpu: the processor that made it, which may want its memory again
  * @payer: who is charged @cost for a message that has not been delivered, or NULL
  * @owner: kbus_group.serial of whose memory it is
  * @pages: the bytes from @head_len on
@@ -277,6 +278,7 @@ struct kbus_msg {
 	u32 head_len;
 	u32 cost;
 	u32 nr_pages;
+	u32 cpu;
 	struct kbus_user *payer;
 	u64 owner;
 	void **pages;
@@ -382,7 +384,7 @@ struct kbus_msg *kbus_spare_msg(const struct kbus_group *group);
 bool kbus_spare_msg_keep(struct kbus_msg *msg);
 unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
 			      unsigned int count);
-unsigned int kbus_spare_pages_keep(u64 owner, void **pages, unsigned int count);
+unsigned int kbus_spare_pages_keep(const struct kbus_msg *msg, unsigned int count);
 
 /* ---- wake.c: those who sleep or poll at a KSock ---- */
 

@@ -161,6 +161,7 @@ static struct kbus_msg *kbus_msg_alloc(u32 len, u32 cost, const struct kbus_grou
 	msg->cost = cost;
 	msg->payer = NULL;
 	msg->owner = group->serial;
+	msg->cpu = raw_smp_processor_id();
 	msg->nr_items_used = 0;
 	atomic64_set(&msg->queued_at, 0);
 	if (msg->pages)
@@ -568,7 +569,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 
 	while (count && !msg->pages[count - 1])
 		count--;
-	for (i = kbus_spare_pages_keep(msg->owner, msg->pages, count); i < count; i++) {
+	for (i = kbus_spare_pages_keep(msg, count); i < count; i++) {
 		kbus_page_free(msg->pages[i]);
 		cond_resched();
 	}

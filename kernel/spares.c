@@ -2,9 +2,10 @@
 /*
  * Memory that messages had and that the next ones will want.
  *
- * Each processor keeps a little of it for as long as anybody has a KSock. That
- * saves messages the allocators, and the clearing of what is about to be
- * overwritten; nobody can read of a message what has not been written. What is
+ * Each processor keeps a little of it for as long as anybody has a KSock: of messages
+ * that were made on it, wherever they are read. That saves messages the allocators, and
+ * the clearing of what is about to be overwritten; nobody can read of a message what has
+ * not been written. What is
  * kept stays charged to the control group that had it, and only that may have it
  * again. None is kept where the kernel is to clear memory as it is freed, and a
  * shrinker takes it when memory is short.
@@ -25,7 +26,7 @@
 #define KBUS_ALL_SPARE_MSGS	1024U
 #define KBUS_ALL_SPARE_PAGES	128U
 
-/* Of one processor; a task that has moved to another may still use them. */
+/* Of one processor; whoever is on another may use them, too. */
 struct kbus_spares {
 	spinlock_t lock;		/* protects: */
 	u64 owner;			/* of all of them: kbus_group.serial */
@@ -118,7 +119,7 @@ struct kbus_msg *kbus_spare_msg(const struct kbus_group *group)
 /* Keep the memory of a small message, unless there is enough. Return whether it is kept. */
 bool kbus_spare_msg_keep(struct kbus_msg *msg)
 {
-	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
+	struct kbus_spares *spares = per_cpu_ptr(&kbus_spares, msg->cpu);
 	bool keep;
 
 	if (!kbus_spare_msgs_most)
@@ -147,18 +148,18 @@ unsigned int kbus_spare_pages(const struct kbus_group *group, void **pages,
 	return count;
 }
 
-/* Keep the first ones of @owner's pages, until there are enough. Return how many. */
-unsigned int kbus_spare_pages_keep(u64 owner, void **pages, unsigned int count)
+/* Keep the first @count pages of a message, until there are enough. Return how many. */
+unsigned int kbus_spare_pages_keep(const struct kbus_msg *msg, unsigned int count)
 {
-	struct kbus_spares *spares = raw_cpu_ptr(&kbus_spares);
+	struct kbus_spares *spares = per_cpu_ptr(&kbus_spares, msg->cpu);
 
 	if (!kbus_spare_pages_most)
 		return 0;
-	if (kbus_spares_lock_for(spares, owner))
+	if (kbus_spares_lock_for(spares, msg->owner))
 		count = min(count, kbus_spare_pages_most - spares->nr_pages);
 	else
 		count = 0;
-	memcpy(spares->pages + spares->nr_pages, pages, count * sizeof(*pages));
+	memcpy(spares->pages + spares->nr_pages, msg->pages, count * sizeof(*msg->pages));
 	WRITE_ONCE(spares->nr_pages, spares->nr_pages + count);
 	spin_unlock(&spares->lock);
 	return count;
