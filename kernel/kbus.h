@@ -45,6 +45,7 @@
 #include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -104,6 +105,9 @@ struct kbus_worker {
 	u64 rests_until;
 };
 
+/* A user has so many accounts with other users, who wake its KSocks. */
+#define KBUS_WAKERS	64
+
 struct kbus_user {
 	struct hlist_node node;		/* kbus_users_lock */
 	refcount_t refs;
@@ -115,7 +119,7 @@ struct kbus_user {
 	atomic_t held;			/* copies queued on its KSocks, or being read */
 	atomic_t snapshots;		/* files of /proc/kbus that are open, */
 	atomic_long_t snapshot_bytes;	/* and what they take */
-	u64 slow;			/* ns by which wake-ups were slow; READ_ONCE(), as is: */
+	u64 slow[KBUS_WAKERS];		/* ns by which it woke slowly; READ_ONCE(), as is: */
 	u64 slow_until;			/* until then a worker does them, in ns */
 	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
 	spinlock_t lock;		/* protects: */
@@ -391,6 +395,12 @@ unsigned int kbus_spare_pages_keep(const struct kbus_msg *msg, unsigned int coun
 /* So many KSocks are woken without memory for a list of them. */
 #define KBUS_WAKES	16
 
+/* More who wait at a KSock */
+struct kbus_crowd {
+	struct kbus_crowd *next;
+	wait_queue_head_t wq;
+};
+
 struct kbus_wake {
 	struct kbus_ksock *ks;
 	__poll_t events;
@@ -448,12 +458,12 @@ static inline u64 kbus_stopwatch_stop(u64 began)
 static inline u64 kbus_stopwatch_start(void)
 {
 	preempt_disable();
-	return ktime_get_ns();
+	return local_clock();
 }
 
 static inline u64 kbus_stopwatch_stop(u64 began)
 {
-	u64 took = ktime_get_ns() - began;
+	u64 took = local_clock() - began;
 
 	preempt_enable();
 	return took;
@@ -851,7 +861,9 @@ struct kbus_ksock {
 	struct kbus_group *group;
 
 	wait_queue_head_t wq;		/* tasks that sleep or poll here: the first ones, */
-	struct kbus_crowd *crowd;	/* and the others; never gets shorter */
+	bool is_polled;			/* and some of them, perhaps, poll; READ_ONCE() */
+	struct kbus_crowd *crowd;	/* the others; never gets shorter, ends with: */
+	struct kbus_crowd crowd_first;
 	struct mutex crowd_lock;	/* makes it longer, one at a time; protects: */
 	struct kbus_crowd *crowd_last;	/* the one that had a place last */
 	atomic_t late_events;		/* EPOLL*: of what the user's worker is to tell them, */

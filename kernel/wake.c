@@ -11,7 +11,9 @@
  * that has taken others too long: each may be an epoll with many waiters of its own.
  */
 #include <linux/hrtimer.h>
+#include <linux/jhash.h>
 #include <linux/poll.h>
+#include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -35,16 +37,12 @@
 /* In so many parts of a crowd somebody is looked for. */
 #define KBUS_CROWD_PARTS	4
 
-/* More who wait at a KSock */
-struct kbus_crowd {
-	struct kbus_crowd *next;
-	wait_queue_head_t wq;
-};
-
 struct workqueue_struct *kbus_workqueue;
+static u32 kbus_wakers_seed __ro_after_init;
 
 int kbus_wake_init(void)
 {
+	kbus_wakers_seed = get_random_u32();
 	/* As many as there may be: most of them rest. */
 	kbus_workqueue = alloc_workqueue("kbus", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	return kbus_workqueue ? 0 : -ENOMEM;
@@ -70,10 +68,10 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 	kbus_user_work_soon(user, &user->wake);
 }
 
-/* Waking a KSock of a user's has taken others so long. */
-static void kbus_user_took(struct kbus_user *user, u64 took)
+/* Waking a KSock of a user's has taken somebody else so long; @slow is what it took before. */
+static void kbus_user_took(struct kbus_user *user, u64 *slow, u64 took)
 {
-	u64 over = READ_ONCE(user->slow) + took;
+	u64 over = READ_ONCE(*slow) + took;
 
 	/* Others may do the same meanwhile. Whatever they forget, they cannot go on forgetting. */
 	over -= min_t(u64, over, KBUS_USUAL_WAKE);
@@ -82,13 +80,23 @@ static void kbus_user_took(struct kbus_user *user, u64 took)
 			   min(KBUS_SLOW_PARTS * over, KBUS_SLOW_MAX));
 		over = 0;
 	}
-	WRITE_ONCE(user->slow, over);
+	WRITE_ONCE(*slow, over);
 }
 
 /* Is whoever wakes one of the user's KSocks of that user, too? What it takes is nobody else's. */
 static bool kbus_user_is_current(const struct kbus_user *user)
 {
 	return uid_eq(user->uid, kbus_user_of_current());
+}
+
+/*
+ * What waking the user's KSocks has taken this task's user. Each has an account of its own, or
+ * one that nobody knows with whom it is shared: what is quick for one is no credit with others.
+ */
+static u64 *kbus_user_slow(struct kbus_user *user)
+{
+	return &user->slow[jhash_1word(__kuid_val(kbus_user_of_current()), kbus_wakers_seed) %
+			   KBUS_WAKERS];
 }
 
 static bool kbus_user_is_slow(const struct kbus_user *user)
@@ -107,14 +115,19 @@ static u64 kbus_wake_part(wait_queue_head_t *wq, __poll_t events)
 	return kbus_stopwatch_stop(began);
 }
 
-/* Wake the first waiters of a KSock. */
+/* Wake the first waiters of a KSock. Only what polls may be more than a task each. */
 static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 {
-	u64 took = kbus_wake_part(&ks->wq, events);
+	u64 *slow, took;
 
-	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(ks->user->slow)) &&
-	    !kbus_user_is_current(ks->user))
-		kbus_user_took(ks->user, took);
+	if (likely(!READ_ONCE(ks->is_polled) || kbus_user_is_current(ks->user))) {
+		wake_up_interruptible_poll(&ks->wq, events);
+		return;
+	}
+	took = kbus_wake_part(&ks->wq, events);
+	slow = kbus_user_slow(ks->user);
+	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(*slow)))
+		kbus_user_took(ks->user, slow, took);
 }
 
 /* Is somebody in the crowd of a KSock, or are there so many parts that this takes long? */
@@ -229,38 +242,55 @@ void kbus_wakes_wake(struct kbus_wakes *wakes)
 	wakes->count = 0;
 }
 
-/* How many there are, or a number that is not less than @enough */
-static unsigned int kbus_waiters(wait_queue_head_t *wq, unsigned int enough)
+/* Are there fewer who wait than @most? The queue's lock is held. */
+static bool kbus_waiters_are_few(wait_queue_head_t *wq, unsigned int most)
 {
 	wait_queue_entry_t *entry;
 	unsigned int count = 0;
 
-	spin_lock_irq(&wq->lock);
+	lockdep_assert_held(&wq->lock);
 	list_for_each_entry(entry, &wq->head, entry) {
-		if (++count >= enough)
-			break;
+		if (++count >= most)
+			return false;
 	}
+	return true;
+}
+
+static bool kbus_waiters_have_place(wait_queue_head_t *wq, unsigned int most)
+{
+	bool has_place;
+
+	spin_lock_irq(&wq->lock);
+	has_place = kbus_waiters_are_few(wq, most);
 	spin_unlock_irq(&wq->lock);
-	return count;
+	return has_place;
 }
 
 static bool kbus_crowd_has_place(struct kbus_crowd *crowd)
 {
-	return kbus_waiters(&crowd->wq, KBUS_CROWD_WAITERS) < KBUS_CROWD_WAITERS;
+	return kbus_waiters_have_place(&crowd->wq, KBUS_CROWD_WAITERS);
 }
 
-/* One more part of the crowd. It counts for the user; if it cannot, the last one gets larger. */
-static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
+/* A part of a crowd, which counts for the user; NULL if there can be none. */
+static struct kbus_crowd *kbus_crowd_new(struct kbus_user *user)
 {
 	struct kbus_crowd *crowd;
 
-	if (!kbus_user_charge(ks->user, sizeof(*crowd)))
-		return ks->crowd_last;
+	if (!kbus_user_charge(user, sizeof(*crowd)))
+		return NULL;
 	crowd = kzalloc(sizeof(*crowd), KBUS_GFP);
-	if (!crowd) {
-		kbus_user_uncharge(ks->user, sizeof(*crowd));
+	if (!crowd)
+		kbus_user_uncharge(user, sizeof(*crowd));
+	return crowd;
+}
+
+/* One more part of the crowd, the first of which is there; or the last one gets larger. */
+static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
+{
+	struct kbus_crowd *crowd = ks->crowd ? kbus_crowd_new(ks->user) : &ks->crowd_first;
+
+	if (!crowd)
 		return ks->crowd_last;
-	}
 	init_waitqueue_head(&crowd->wq);
 	crowd->next = ks->crowd;
 	/* The worker that sees it sees all of it. */
@@ -268,15 +298,13 @@ static struct kbus_crowd *kbus_crowd_more(struct kbus_ksock *ks)
 	return crowd;
 }
 
-/* Where one more who waits at a KSock has a place */
-static wait_queue_head_t *kbus_wait_queue(struct kbus_ksock *ks)
+/* Where one more has a place in a KSock's crowd */
+static wait_queue_head_t *kbus_crowd_queue(struct kbus_ksock *ks)
 {
 	struct kbus_crowd *crowd;
 	unsigned int count;
 
 	lockdep_assert_held(&ks->crowd_lock);
-	if (kbus_waiters(&ks->wq, KBUS_FIRST_WAITERS) < KBUS_FIRST_WAITERS)
-		return &ks->wq;
 	/* Those who went may have left places: look at a few parts, others each time. */
 	crowd = ks->crowd_last;
 	for (count = 0; crowd && count < KBUS_CROWD_PARTS; count++) {
@@ -287,12 +315,12 @@ static wait_queue_head_t *kbus_wait_queue(struct kbus_ksock *ks)
 	if (!crowd || !kbus_crowd_has_place(crowd))
 		crowd = kbus_crowd_more(ks);
 	ks->crowd_last = crowd;
-	return crowd ? &crowd->wq : &ks->wq;
+	return &crowd->wq;
 }
 
 void kbus_crowd_free(struct kbus_ksock *ks)
 {
-	while (ks->crowd) {
+	while (ks->crowd && ks->crowd != &ks->crowd_first) {
 		struct kbus_crowd *crowd = ks->crowd;
 
 		ks->crowd = crowd->next;
@@ -306,11 +334,35 @@ void kbus_poll_wait(struct file *file, struct kbus_ksock *ks, poll_table *table)
 {
 	if (poll_does_not_wait(table))
 		return;
+	WRITE_ONCE(ks->is_polled, true);
 	mutex_lock(&ks->crowd_lock);
-	poll_wait(file, kbus_wait_queue(ks), table);
+	if (likely(kbus_waiters_have_place(&ks->wq, KBUS_FIRST_WAITERS)))
+		poll_wait(file, &ks->wq, table);
+	else
+		poll_wait(file, kbus_crowd_queue(ks), table);
 	mutex_unlock(&ks->crowd_lock);
 	/* Pairs with kbus_wakes_add(): what has not been told will be seen. */
 	smp_mb();
+}
+
+/* Let a task that is about to sleep be woken. Return where it waits. */
+static wait_queue_head_t *kbus_wait_queue_add(struct kbus_ksock *ks, wait_queue_entry_t *waiter)
+{
+	wait_queue_head_t *wq = &ks->wq;
+	bool is_first;
+
+	spin_lock_irq(&wq->lock);
+	is_first = kbus_waiters_are_few(wq, KBUS_FIRST_WAITERS);
+	if (likely(is_first))
+		__add_wait_queue(wq, waiter);
+	spin_unlock_irq(&wq->lock);
+	if (likely(is_first))
+		return wq;
+	mutex_lock(&ks->crowd_lock);
+	wq = kbus_crowd_queue(ks);
+	add_wait_queue(wq, waiter);
+	mutex_unlock(&ks->crowd_lock);
+	return wq;
 }
 
 /**
@@ -330,10 +382,7 @@ int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks,
 	bool late = false;
 	int err;
 
-	mutex_lock(&ks->crowd_lock);
-	wq = kbus_wait_queue(ks);
-	add_wait_queue(wq, &waiter);
-	mutex_unlock(&ks->crowd_lock);
+	wq = kbus_wait_queue_add(ks, &waiter);
 	for (;;) {
 		/* Pairs with kbus_wakes_add(): one of the two sees what the other did. */
 		set_current_state(TASK_INTERRUPTIBLE);

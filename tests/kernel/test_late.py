@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import select
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,15 +14,23 @@ import pytest
 
 from kbus import Ksock, reply_to
 from tests.kernel import raw
-from tests.kernel.conftest import OpenKsock
+from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import take
-from tests.kernel.processes import Polling
+from tests.kernel.module import parameter
+from tests.kernel.patching import one_processor
+from tests.kernel.processes import NOBODY, Polling, opened_by
 from tests.kernel.test_tracing import TRACEFS, pytestmark, tracefs
 
 __all__ = ["pytestmark", "tracefs"]
 
 MOST_AT_ONCE = 16
 """How many waiters of a KSock are woken by whoever has something for it."""
+POLLERS, POLLED = 2, 4000
+"""So many processes poll an epoll so often: to wake them takes about a millisecond."""
+ROUNDS = 600
+"""Times that they are woken at most, where 50 ms in all are enough for the worker."""
+ACCOMPLICE, QUICK = NOBODY - 1, 300
+"""Who wakes a KSock that takes no time, and how often for each slow wake-up: often enough on average."""
 OFTEN = 500
 """Requests, of which each wakes the replier, and the reply the sender."""
 
@@ -30,9 +41,11 @@ def times_late(tracefs: None) -> Iterator[Callable[[], int]]:
     instance = TRACEFS / "instances" / "kbus-late"
     instance.mkdir()
     switch = instance / "events" / "workqueue" / "workqueue_queue_work" / "enable"
-    switch.write_text("1")
+    with one_processor():
+        switch.write_text("1")
     yield lambda: (instance / "trace").read_text().count("=kbus_wake_late ")
-    switch.write_text("0")
+    with one_processor():
+        switch.write_text("0")
     instance.rmdir()
 
 
@@ -58,6 +71,56 @@ def test_a_crowd_that_has_gone_is_nobodys_concern(ksock: OpenKsock, times_late: 
     for _ in range(3):
         wake(listener, sender, MOST_AT_ONCE)
     assert times_late() == before
+
+
+@pytest.mark.rule(45)
+def test_a_crowd_without_memory_is_still_one(ksock: OpenKsock, times_late: Callable[[], int]) -> None:
+    """Even if its user has no bytes left when it comes, nobody else joins the first waiters."""
+    listener, sender = ksock(), ksock()
+    listener.bind("$.A")
+    with parameter("max_user_bytes", 0):
+        polling = [Polling(listener, select.POLLIN) for _ in range(MOST_AT_ONCE + 1)]
+    raw.send(sender, raw.message(b"$.A"))
+    for each in polling:
+        assert each.result() & select.POLLIN
+    assert times_late() == 1
+
+
+@pytest.mark.rule(45)
+def test_what_is_quick_for_one_is_no_credit_with_others(
+    ksock: OpenKsock, child: StartChild, times_late: Callable[[], int]
+) -> None:
+    """Whoever wakes a KSock that takes long pays no more, because others wake one that does not."""
+    slow, quick, sender = opened_by(ksock, NOBODY), opened_by(ksock, NOBODY), ksock()
+    inner, outer = select.epoll(), select.epoll()
+    outer.register(quick, select.EPOLLIN)
+    inner.register(slow, select.EPOLLIN)
+    for each, name in ((slow, "$.Slow"), (quick, "$.Quick")):
+        each.set_max_messages(10_000)
+        each.bind(name)
+
+    def poll_often() -> None:
+        room = (POLLED + 100, POLLED + 100)
+        resource.setrlimit(resource.RLIMIT_NOFILE, room)
+        poll = select.poll()
+        for _ in range(POLLED):
+            poll.register(os.dup(inner.fileno()), select.POLLPRI)
+        threading.Thread(target=poll.poll, daemon=True).start()
+
+    for _ in range(POLLERS):
+        child(poll_often)
+    for _ in range(ROUNDS):
+        raw.send(sender, raw.message(b"$.Slow"))
+        os.setresuid(ACCOMPLICE, ACCOMPLICE, 0)
+        for _ in range(QUICK):
+            raw.send(sender, raw.message(b"$.Quick"))
+        os.setresuid(0, 0, 0)
+        # What is full is not woken.
+        quick.unbind("$.Quick")
+        quick.bind("$.Quick")
+        if times_late():
+            return
+    pytest.fail("what is slow is not left to a worker")
 
 
 @pytest.mark.rule(45)
