@@ -288,12 +288,16 @@ static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
 	struct kbus_queue *q = &ks->q;
 	struct kbus_item *next;
 
-	spin_lock(&q->lock);
-	next = list_first_entry_or_null(&q->items, struct kbus_item, node);
-	t->queued = q->count;
-	t->next_len = next ? next->msg->len : 0;
-	t->lost = q->lost;
-	spin_unlock(&q->lock);
+	t->queued = 0;
+	t->next_len = 0;
+	if (kbus_transfer_has_mail(ks, 0)) {
+		spin_lock(&q->lock);
+		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		t->queued = q->count;
+		t->next_len = next ? next->msg->len : 0;
+		spin_unlock(&q->lock);
+	}
+	t->lost = READ_ONCE(q->lost);
 	/* Even with nothing popped: there may have been no memory for a report. */
 	if (t->receive_len)
 		kbus_ksock_report_losses(ks);

@@ -11,21 +11,19 @@ static int sender, listeners[MAX_LISTENERS], asker, answerer;
 static bool is_owed;
 
 /* Send what is in @out, if anything; receive what fits into @in, if that is wanted. */
-static struct kbus_transfer transfer(int fd, bool has_out, bool wants_in)
+static const struct kbus_transfer *transfer(int fd, bool has_out, bool wants_in)
 {
-	struct kbus_transfer t = {
-		.send = (uintptr_t)out.start,
-		.send_len = has_out ? out.step * out.count : 0,
-		.receive = (uintptr_t)in.start,
-		.receive_len = wants_in ? in.step * in.count : 0,
-		.deadline = KBUS_TRANSFER_NEVER,
-	};
+	static struct kbus_transfer t = { .deadline = KBUS_TRANSFER_NEVER };
 
+	t.send = (uintptr_t)out.start;
+	t.send_len = has_out ? out.step * out.count : 0;
+	t.receive = (uintptr_t)in.start;
+	t.receive_len = wants_in ? in.step * in.count : 0;
 	if (ioctl(fd, KBUS_IOC_TRANSFER, &t))
 		err(1, "TRANSFER");
 	if (t.error)
 		errx(1, "TRANSFER: after %u messages: %s", t.sent, strerror(t.error));
-	return t;
+	return &t;
 }
 
 static void prepare_batches(unsigned int count)
@@ -62,7 +60,7 @@ static void transfer_send(bool last)
 
 static unsigned int transfer_receive(unsigned int number, unsigned int *lasts)
 {
-	unsigned int i, count = transfer(listeners[number], false, true).received;
+	unsigned int i, count = transfer(listeners[number], false, true)->received;
 
 	for (i = 0; i < count; i++)
 		look_at(bus_data(&in, i), lasts);
@@ -84,13 +82,13 @@ static void transfer_open_answerer(void)
 
 static void transfer_ask(void)
 {
-	if (transfer(asker, true, true).received != 1)
+	if (transfer(asker, true, true)->received != 1)
 		errx(1, "no answer");
 }
 
 static void transfer_answer(void)
 {
-	if (transfer(answerer, is_owed, true).received != 1)
+	if (transfer(answerer, is_owed, true)->received != 1)
 		errx(1, "no question");
 	bus_answer(&out, bus_message(&in, 0));
 	is_owed = true;
