@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from kbus import Announcement, Request, reply_to
+from kbus.cli.top.counting import Counting
 from tests.kernel.command import running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, take
@@ -134,6 +135,20 @@ def test_latencies_are_those_of_sending(ksock: OpenKsock) -> None:
         assert top.end() == 0
     assert latency.endswith("ms")
     assert 200 <= float(latency[:-2]) < 1000
+
+
+def test_an_answer_that_is_still_queued_is_counted(ksock: OpenKsock) -> None:
+    """By then the statistics say that its Request does not wait any more."""
+    asker, replier, top = ksock(), ksock(), ksock()
+    replier.bind("$.Lamp", replier=True)
+    top.bind("$.*", observer=True)
+    counting = Counting(top)
+    asker.send_msg(Request("$.Lamp"))
+    counting.read()
+    assert [each.request.name for each in counting.look().waiting] == ["$.Lamp"]
+    replier.send_msg(reply_to(take(replier)))
+    look = counting.look()
+    assert ([each.answered for each in look.names], look.waiting) == ([1], [])
 
 
 def test_it_observes_only_what_it_is_asked_to(ksock: OpenKsock) -> None:

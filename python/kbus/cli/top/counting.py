@@ -27,12 +27,13 @@ class Counting:
         # From now on KBUS takes note of when messages are sent.
         self.read()
 
-    def read(self) -> None:
-        """Count messages that are queued, as many as come with one system call."""
+    def read(self) -> int:
+        """Count messages that are queued, as many as come with one system call; return how many."""
         batch = self._ksock.receive_bytes()
         now = time.monotonic()
         for message, at in zip(batch.messages, batch.times):
             self._traffic.take(received(message, 1)[0], at / 1e9 if at else now)
+        return len(batch.messages)
 
     def clear(self) -> None:
         """Count from 0."""
@@ -45,6 +46,10 @@ class Counting:
             (device,) = inspect.stats(self._ksock.which)
         except OSError as error:
             raise proc_failure(error) from error
+        # Who does not wait any more according to these may have an answer that is still queued here.
+        queued = self._ksock.num_messages()
+        while queued > 0 and (taken := self.read()):
+            queued -= taken
         traffic = self._traffic
         traffic.end_interval(now)
         traffic.forget_all_but({each.ksock_id for each in device.ksocks if each.awaiting}, before=now)
