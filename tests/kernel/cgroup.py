@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from tests.kernel.helpers import wait_until
+from tests.kernel.patching import one_processor
 
 
 class NewCgroup(Protocol):
@@ -28,6 +30,7 @@ def new_cgroup(tmp_path: Path) -> Iterator[NewCgroup]:
     root.mkdir()
     subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
     (root / "cgroup.subtree_control").write_text("+memory")
+    _charge_kernel_memory()
     made: list[Path] = []
 
     def make(name: str) -> Path:
@@ -41,6 +44,17 @@ def new_cgroup(tmp_path: Path) -> Iterator[NewCgroup]:
         wait_until(partial(_is_empty, group), "the cgroup is empty")
         group.rmdir()
     subprocess.run(["umount", root], check=True)
+
+
+@cache
+def _charge_kernel_memory() -> None:
+    """The first cgroup with the controller switches that on, for good."""
+    with tempfile.TemporaryDirectory() as root, one_processor():
+        subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
+        first = Path(root, "kbus-first")
+        first.mkdir()
+        first.rmdir()
+        subprocess.run(["umount", root], check=True)
 
 
 @pytest.fixture
@@ -61,6 +75,11 @@ def enter(group: Path) -> None:
 def current(group: Path) -> int:
     """Bytes that the cgroup is charged for, and some that each processor has in advance for it."""
     return int((group / "memory.current").read_text())
+
+
+def peak(group: Path) -> int:
+    """The most that `current` has been."""
+    return int((group / "memory.peak").read_text())
 
 
 def events(group: Path) -> dict[str, int]:
