@@ -141,7 +141,7 @@ test-vm: module
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
 	# An emulated processor has no secrets to keep, and takes a tenth longer if the kernel protects them.
 	$(vm) --memory $(memory) --option mitigations=off $(options) --results $(results) --timeout $(limit) \
-		-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest --junitxml "$$RESULTS/vm.xml" $(TESTS)'
+		-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest -v --junitxml "$$RESULTS/vm.xml" $(TESTS)'
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'

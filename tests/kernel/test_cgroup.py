@@ -20,7 +20,7 @@ import pytest
 from kbus import Ksock
 from tests.effort import DIVISOR
 from tests.kernel import raw
-from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kernel_memory, new_cgroup
+from tests.kernel.cgroup import NewCgroup, cgroup, current, enter, events, kernel_memory, new_cgroup, peak
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import device_stats, fails, ksock_stats, names, packets, refused, take, wait_until
 from tests.kernel.module import parameter
@@ -314,10 +314,10 @@ def test_a_full_listener_does_not_pay_for_what_is_refused(ksock: OpenKsock, cgro
     full.set_max_messages(1)
     raw.send(sender, SMALL)
     take(with_room)
-    before = int((cgroup / "memory.peak").read_text())
+    before = peak(cgroup)
     with refused(errno.EBUSY, serials=1):
         raw.send(sender, raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_FAIL))
-    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    assert peak(cgroup) - before < MIB // 2
 
 
 @pytest.mark.rule(22)
@@ -329,16 +329,16 @@ def test_a_full_listener_does_not_pay_for_what_waits(ksock: OpenKsock, cgroup: P
     full.set_max_messages(1)
     raw.send(sender, SMALL)
     take(with_room)
-    before = int((cgroup / "memory.peak").read_text())
+    before = peak(cgroup)
     os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT))
     for _ in range(3):
         with fails(errno.EAGAIN):
             sender.send()
-    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    assert peak(cgroup) - before < MIB // 2
     take(full)
     sender.send()
     assert [each.num_messages() for each in (full, with_room)] == [1, 1]
-    assert int((cgroup / "memory.peak").read_text()) - before > MIB // 2
+    assert peak(cgroup) - before > MIB // 2
 
 
 @pytest.mark.rule(22)
@@ -353,11 +353,11 @@ def test_nobody_pays_for_what_waits_behind_others(ksock: OpenKsock, cgroup: Path
     for _ in range(2):
         accomplice.bind("$.B")
     waits = blocked_send(first, raw.message(b"$.B", flags=raw.ALL_OR_WAIT))
-    before = int((cgroup / "memory.peak").read_text())
+    before = peak(cgroup)
     os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT))
     with fails(errno.EAGAIN):
         sender.send()
-    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    assert peak(cgroup) - before < MIB // 2
     take(accomplice)
     waits.result()
     assert names(accomplice) == ["$.B", "$.B"]
@@ -383,12 +383,12 @@ def test_nobody_pays_for_what_others_lack_bytes_for(
     raw.send(sender, SMALL)
     raw.send(sender, raw.message(b"$.B", bytes(MIB - 4096)))
     take(victim)
-    before = int((cgroup / "memory.peak").read_text())
+    before = peak(cgroup)
     with parameter("max_user_bytes", 5 * MIB // 2):
         os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=flag))
         with fails(error):
             sender.send()
-    assert int((cgroup / "memory.peak").read_text()) - before < MIB // 2
+    assert peak(cgroup) - before < MIB // 2
 
 
 @pytest.mark.rule(44)
@@ -410,7 +410,7 @@ def test_a_message_has_so_many_copies_however_its_listeners_change(
     child(Thread(target=come_and_go, daemon=True).start)
     wait_until(lambda: device_stats()["bindings"] >= AT_ONCE - 1, "they listen")
     raw.send(sender, PACKET)
-    copies = sum(int((group / "memory.peak").read_text()) > MIB // 2 for group in groups)
+    copies = sum(peak(group) > MIB // 2 for group in groups)
     assert 0 < copies <= AT_ONCE + MORE
 
 

@@ -19,7 +19,7 @@ REPO = Path(__file__).parents[2]
 FAILED = 125
 """Exit status for what is not the command's own failure: the guest died, or its log shows a problem."""
 LOG_TAIL = 40
-"""Lines of the kernel log that are shown of a guest that died."""
+"""Lines of the kernel log that are shown of a guest that died, or was not done in time."""
 
 
 def main() -> int:
@@ -122,10 +122,10 @@ def _verdict(shared: virtme.Shared, token: str, timed_out: bool) -> int:
     words = verdict.read_text().split() if verdict.exists() else []
     if words[:1] == [token]:
         return int(words[1]) or (FAILED if problems else 0)
-    if timed_out:
-        return process.TIMED_OUT
     if not problems:
         _complain("the kernel log ends:\n" + "\n".join(log.splitlines()[-LOG_TAIL:]))
+    if timed_out:
+        return process.TIMED_OUT
     return _complain("the guest died before the command was done")
 
 
