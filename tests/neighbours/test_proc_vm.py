@@ -21,7 +21,7 @@ GOAL = 2.0
 ATTEMPTS = 3
 """How often that is measured before it is a failure: the host may stop a processor that holds a lock."""
 MAX_USER_BINDINGS = reduced(65536)
-COUNT = 4000
+COUNT = 2000
 """Pairs of BIND and UNBIND, in which time each of the readers takes a snapshot or more."""
 BUSY = BUSY_ELSEWHERE.orders[0]
 READERS = "done fork 8 loop file /proc/kbus/bindings"

@@ -28,7 +28,7 @@ PERIOD = 1_000_000
 """Microseconds, of each of which a neighbour may run for a part."""
 NEVER = 500_000
 """Microseconds that no SEND may take. Whoever is throttled is so for longer."""
-WINDOWS, COUNT, INTERVAL = 5, 300, 10_000
+WINDOWS, COUNT, INTERVAL = 3, 300, 10_000
 """Of some seconds each, in which a neighbour is throttled several times."""
 BINDINGS = 4000
 """As many as make SEND of a neighbour long, so that it is nearly always there when it is throttled."""
