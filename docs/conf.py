@@ -35,4 +35,6 @@ man_pages = [
 
 # Types in annotations and docstrings that have no page here: the standard library's, a type variable, and a
 # class of the command, which is no API.
-nitpick_ignore_regex = [("py:class", r"(collections\.abc|pathlib)\..*|os\.PathLike|kbus\.messages\._M|Clock")]
+nitpick_ignore_regex = [
+    ("py:class", r"(collections\.abc|io|pathlib)\..*|os\.PathLike|kbus\.messages\._M|Clock")
+]

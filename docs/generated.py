@@ -3,7 +3,8 @@
 
 ``kbus-help SUBCOMMAND`` is what ``kbus SUBCOMMAND --help`` prints, ``sbus-help PROGRAM`` likewise,
 ``kbus-top-keys`` what ``kbus top`` tells of its keys.
-``rule-tests`` is the table of the rules, axioms and parts of the ABI with the tests that cover each.
+``rule-tests`` is the table of the rules, axioms and parts of the ABI with the tests that cover each,
+``ported-calls`` that of the original package's methods.
 """
 
 import io
@@ -22,7 +23,7 @@ from sphinx.util.typing import ExtensionMetadata
 from kbus import cli
 from kbus.cli.top import page
 from kbus.sbus import command, daemon
-from tests.kernel import rules
+from tests.kernel import porting, rules
 
 ABI_PAGES = Path(__file__).parent / "abi"
 
@@ -72,6 +73,15 @@ class RuleTests(SphinxDirective):
         return self.parse_text_to_nodes(table)
 
 
+class PortedCalls(SphinxDirective):
+    """``ported-calls``."""
+
+    def run(self) -> list[nodes.Node]:
+        """Give the table."""
+        self.env.note_reread()
+        return self.parse_text_to_nodes(porting.table())
+
+
 def _help(main: Callable[[list[str]], int], words: list[str]) -> list[nodes.Node]:
     printed = io.StringIO()
     with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
@@ -102,5 +112,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("kbus-top-keys", TopKeys)
     app.add_directive("sbus-help", SbusHelp)
     app.add_directive("rule-tests", RuleTests)
+    app.add_directive("ported-calls", PortedCalls)
     app.connect("doctree-resolved", _unlink)
     return {"parallel_read_safe": True}

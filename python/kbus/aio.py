@@ -83,7 +83,7 @@ class AsyncKsock:
 
         Tasks that iterate come to the end; those in other methods get ValueError.
         """
-        if self.ksock.fd.closed:
+        if not self.ksock.fd:
             return
         self._loop.remove_reader(self.ksock.fileno())
         self._loop.remove_writer(self.ksock.fileno())
@@ -147,7 +147,7 @@ class AsyncKsock:
                 except BlockingIOError:
                     continue
         except asyncio.CancelledError:
-            if not self.ksock.fd.closed:
+            if self.ksock.fd:
                 self.ksock.discard()
             raise
 
@@ -159,7 +159,7 @@ class AsyncKsock:
             try:
                 await room
             finally:
-                if not self.ksock.fd.closed:
+                if self.ksock.fd:
                     self._loop.remove_writer(descriptor)
 
     # Requests and their answers.
@@ -188,7 +188,7 @@ class AsyncKsock:
                 return message
         finally:
             # Still there, it was not answered.
-            if self._answers.pop(request_id, None) and not self.ksock.fd.closed:
+            if self._answers.pop(request_id, None) and self.ksock.fd:
                 self._give_up(request_id)
 
     def _give_up(self, request_id: MessageId) -> None:
@@ -239,7 +239,7 @@ class AsyncKsock:
                 reply.cancel()
 
     def _end_serving(self, name: str) -> None:
-        if self._servers.pop(name, None) and not self.ksock.fd.closed:
+        if self._servers.pop(name, None) and self.ksock.fd:
             self.ksock.unbind(name, replier=True)
 
     async def _reply(self, request: Message, handler: Handler, stopped: asyncio.Future[None]) -> None:
@@ -261,7 +261,7 @@ class AsyncKsock:
         return self
 
     async def __anext__(self) -> Message:
-        if self.ksock.fd.closed:
+        if not self.ksock.fd:
             raise StopAsyncIteration
         with self._reading():
             message = await self._others.get()

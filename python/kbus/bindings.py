@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Union
 
 
-def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], str, str]]:
-    """Return ``(who, kind, name)`` for each binding, in the order of ``/proc/kbus/bindings``.
+def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], bool, str]]:
+    """Return ``(who, is_replier, name)`` for each binding, in the order of ``/proc/kbus/bindings``.
 
     ``names`` says what to call a KSock id, for instance ``{ksock.ksock_id(): "me"}``; ``who`` is
-    that, or the id itself if it is not in ``names``. ``kind`` is ``R`` or ``L``, ``name`` the
-    message name. With more than one device, ``kbus.inspect.bindings`` tells which it is.
+    that, or the id itself if it is not in ``names``. ``name`` is the message name. With more than one
+    device, ``kbus.inspect.bindings`` tells which it is.
 
     Raises FileNotFoundError if the module is not loaded, PermissionError if this user may not look at
     ``/proc/kbus``. Source: semantics, rule 35.
@@ -21,6 +21,6 @@ def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], str, 
     from . import inspect
 
     return [
-        (names.get(binding.ksock_id, binding.ksock_id), "R" if binding.is_replier else "L", binding.name)
+        (names.get(binding.ksock_id, binding.ksock_id), binding.is_replier, binding.name)
         for binding in inspect.bindings()
     ]

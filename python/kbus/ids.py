@@ -25,6 +25,12 @@ class MessageId:
         abi.check_u32("network_id", self.network_id)
         abi.check_u32("serial_num", self.serial_num)
 
+    def __add__(self, count: int) -> MessageId:
+        """Return the id ``count`` serial numbers later. Raises ValueError if that is out of range."""
+        if not isinstance(count, int):
+            return NotImplemented
+        return MessageId(self.network_id, self.serial_num + count)
+
     def __repr__(self) -> str:
         return f"MessageId({self.network_id}, {self.serial_num})"
 

@@ -14,6 +14,7 @@ from typing import Optional, Union
 
 from . import abi, ioctls
 from .answering import settle
+from .bindings import read_bindings as read_bindings
 from .errors import StatusError, StopServing
 from .ids import MessageId
 from .inbox import Inbox
@@ -31,8 +32,8 @@ class Ksock(Settings):
     ``send``. ``wait_for_msg``, ``receive_many``, ``call`` and ``serve`` wait all the same.
 
     Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten.
-    Iterating gives the messages that are queued, and ends when there are none. ``fd`` is the open
-    file, and ``fileno()`` serves ``select`` and ``poll``.
+    Iterating gives the messages that are queued, and ends when there are none. ``which`` is kept,
+    ``mode`` as ``read`` or ``read/write``; ``fileno()`` serves ``select`` and ``poll``.
 
     Whole messages are sent and received with one system call (TRANSFER), in pieces with several:
     ``write_data`` and ``send``, ``next_msg`` and ``read_data``. Both ways can be mixed. None is taken
@@ -53,22 +54,31 @@ class Ksock(Settings):
             raise ValueError(f"mode is {mode!r}, which is neither 'r' nor 'rw'")
         extra = os.O_NONBLOCK if nonblocking else 0
         self.which = which
-        self.mode = mode
-        self.fd = FileIO(
-            f"/dev/kbus{which}",
+        self.mode = "read" if mode == "r" else "read/write"
+        self._file = FileIO(
+            self.name,
             "r" if mode == "r" else "r+",
             opener=lambda path, flags: os.open(path, flags | extra),
         )
-        self._id = ioctls.u32(self.fd, abi.IOC_KSOCKID)
-        self._transfer = Transfer(self.fd)
-        self._inbox = Inbox(self.fd, self._transfer)
+        self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
+        self._transfer = Transfer(self._file)
+        self._inbox = Inbox(self._file, self._transfer)
 
     # The open file.
 
+    @property
+    def name(self) -> str:
+        """The path of the device."""
+        return f"/dev/kbus{self.which}"
+
+    @property
+    def fd(self) -> Optional[FileIO]:
+        """The open file; None when it is closed."""
+        return None if self._file.closed else self._file
+
     def __repr__(self) -> str:
-        mode = "read" if self.mode == "r" else "read/write"
-        closed = ", closed" if self.fd.closed else ""
-        return f"<Ksock device {self.which}, id {self._id}, mode {mode}{closed}>"
+        closed = ", closed" if self._file.closed else ""
+        return f"<Ksock device {self.which}, id {self._id}, mode {self.mode}{closed}>"
 
     def __enter__(self) -> Ksock:
         return self
@@ -83,14 +93,14 @@ class Ksock(Settings):
 
     def __del__(self) -> None:
         # Without _inbox, __init__ failed, and told so itself.
-        if hasattr(self, "_inbox") and not self.fd.closed:
+        if hasattr(self, "_inbox") and not self._file.closed:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             self.close()
 
     def close(self) -> None:
         """Close the device. What is bound is unbound, what is unread is gone. Can be repeated."""
         self._inbox.clear()
-        self.fd.close()
+        self._file.close()
 
     def fileno(self) -> int:
         """Return the file descriptor, for ``select`` and the like.
@@ -98,7 +108,7 @@ class Ksock(Settings):
         It does not tell of messages that were put aside: by ``call`` or ``serve``, or because a signal
         handler raised an exception when they had just been received. Read those first.
         """
-        return self.fd.fileno()
+        return self._file.fileno()
 
     def ksock_id(self) -> int:
         """Return the id of this KSock, from 1; unique on its device while it is open."""
@@ -117,30 +127,30 @@ class Ksock(Settings):
         replier, EBADMSG for an illegal name, ENAMETOOLONG, ENOSPC for too many bindings, EINVAL for an
         observer that listens otherwise too. Source: semantics, rules 6 to 11, and the project's decisions.
         """
-        ioctls.name_query(self.fd, abi.IOC_BIND, name, _kind(replier, observer))
+        ioctls.name_query(self._file, abi.IOC_BIND, name, _kind(replier, observer))
 
     def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Take back the newest ``bind`` with the same arguments, and what is unread by it.
 
         Raises OSError with EINVAL if there is none. Source: semantics, rules 6 and 10.
         """
-        ioctls.name_query(self.fd, abi.IOC_UNBIND, name, _kind(replier, observer))
+        ioctls.name_query(self._file, abi.IOC_UNBIND, name, _kind(replier, observer))
 
     def find_replier(self, name: str) -> Optional[int]:
         """Return the id of the KSock that is bound as replier to just this name, or None."""
-        return ioctls.name_query(self.fd, abi.IOC_REPLIER, name) or None
+        return ioctls.name_query(self._file, abi.IOC_REPLIER, name) or None
 
     def resolve(self, name: str) -> Optional[int]:
         """Return the id of the KSock that would get a Request of this name now, or None.
 
         Other than ``find_replier``, this heeds wildcards. Source: semantics, rule 12.
         """
-        return ioctls.name_query(self.fd, abi.IOC_RESOLVE, name) or None
+        return ioctls.name_query(self._file, abi.IOC_RESOLVE, name) or None
 
     # Sending.
 
-    def write_data(self, data: Union[bytes, bytearray, memoryview]) -> None:
-        """Write bytes of a message, which may come in any pieces. ``send`` sends it.
+    def write_data(self, data: Union[bytes, bytearray, memoryview]) -> int:
+        """Write bytes of a message, which may come in any pieces, and return how many. ``send`` sends it.
 
         Raises OSError with EINVAL, EMSGSIZE or ENAMETOOLONG for what cannot be a message; then
         all that was written of it is dropped. EALREADY while a message waits for ``send``.
@@ -148,6 +158,7 @@ class Ksock(Settings):
         rest = memoryview(data).cast("B")
         while rest:
             rest = rest[os.write(self.fileno(), rest) :]
+        return memoryview(data).nbytes
 
     def write_msg(self, message: Message) -> None:
         """Write a whole message. ``send`` sends it. If this fails, nothing of it stays behind."""
@@ -174,7 +185,7 @@ class Ksock(Settings):
         """
         while True:
             try:
-                return ioctls.message_id(self.fd, abi.IOC_SEND)
+                return ioctls.message_id(self._file, abi.IOC_SEND)
             except InterruptedError:
                 continue
 
@@ -199,18 +210,18 @@ class Ksock(Settings):
 
     def discard(self) -> None:
         """Drop what has been written and not sent, if anything."""
-        ioctls.plain(self.fd, abi.IOC_DISCARD)
+        ioctls.plain(self._file, abi.IOC_DISCARD)
 
     def last_msg_id(self) -> MessageId:
         """Return the id of the last message that was sent here, MessageId(0, 0) if none was."""
-        return ioctls.message_id(self.fd, abi.IOC_LASTSENT)
+        return ioctls.message_id(self._file, abi.IOC_LASTSENT)
 
     def abandon(self, id: MessageId) -> None:
         """Give up waiting for the answer to the Request with this id, which was sent here.
 
         Raises OSError with ENOENT if no answer to it is outstanding. Source: semantics, rule 28.
         """
-        ioctls.message_id(self.fd, abi.IOC_ABANDON, id)
+        ioctls.message_id(self._file, abi.IOC_ABANDON, id)
 
     # Reading.
 
@@ -286,11 +297,11 @@ class Ksock(Settings):
 
     def num_unreplied_to(self) -> int:
         """Return how many Requests were read here, must be answered from here and are not yet."""
-        return ioctls.u32(self.fd, abi.IOC_UNREPLIEDTO)
+        return ioctls.u32(self._file, abi.IOC_UNREPLIEDTO)
 
     def lost_messages(self) -> int:
         """Return how many messages this KSock has missed, because its queue was full."""
-        return ioctls.lost_messages(self.fd)
+        return ioctls.lost_messages(self._file)
 
     # Requests and their answers.
 

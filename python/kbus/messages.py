@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Optional, TypeVar, Union
 
 from . import abi, wire
-from .ids import MessageId, OrigFrom
+from .events import split_replier_bind_event_data as split_replier_bind_event_data
+from .ids import MessageId as MessageId
+from .ids import OrigFrom as OrigFrom
 
-#: What can be the data of a message. Text is encoded as UTF-8; None and no bytes are the same.
-Data = Union[str, bytes, bytearray, memoryview, None]
+#: What can be the data of a message. Numbers are bytes; None and no bytes are the same.
+Data = Union[str, bytes, bytearray, memoryview, Sequence[int], None]
 
 _M = TypeVar("_M", bound="Message")
 
@@ -18,8 +20,9 @@ _M = TypeVar("_M", bound="Message")
 class Message:
     """A message of any kind, written or read.
 
-    ``name`` must begin with ``$.``; KBUS itself checks the rest of it when the message is sent.
-    ``data`` is text, any bytes-like object, or None. The attributes are:
+    ``name`` must begin with ``$.`` and go on; KBUS itself checks the rest of it when the message is
+    sent. ``data`` is text, which becomes bytes by ``encoding`` and ``errors``, any bytes-like object,
+    a list of numbers from 0 to 255, or None. The attributes are:
 
     ===============  =======================================================================
     ``name``         str
@@ -68,11 +71,15 @@ class Message:
         in_reply_to: Optional[MessageId] = None,
         flags: Optional[int] = None,
         id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
     ) -> None:
-        if not isinstance(name, str) or not name.startswith("$."):
+        if not isinstance(name, str) or not name.startswith("$.") or len(name) < 3:
             raise _wrong_name(name)
         self.name: str = name
-        self.data: Optional[bytes] = (data or None) if type(data) is bytes else _bytes_of(data)
+        self.data: Optional[bytes] = (
+            (data or None) if type(data) is bytes else _bytes_of(data, encoding, errors)
+        )
         # What is not given needs no check: most messages have only a name and data.
         self.to: int = abi.check_u32("to", to) if to else 0
         self.from_: int = abi.check_u32("from_", from_) if from_ else 0
@@ -106,37 +113,35 @@ class Message:
         data: Data = None,
         to: Optional[int] = None,
         from_: Optional[int] = None,
+        *,
         orig_from: Optional[OrigFrom] = None,
         final_to: Optional[OrigFrom] = None,
         in_reply_to: Optional[MessageId] = None,
         flags: Optional[int] = None,
         id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
     ) -> _M:
         """Return a message like ``msg``, except for what is given and not None.
 
         Raises ValueError if that is no message of this class.
         """
-        return cls(
-            msg.name,
-            msg.data if data is None else data,
-            msg.to if to is None else to,
-            msg.from_ if from_ is None else from_,
-            msg.orig_from if orig_from is None else orig_from,
-            msg.final_to if final_to is None else final_to,
-            msg.in_reply_to if in_reply_to is None else in_reply_to,
-            msg.flags if flags is None else flags,
-            msg.id if id is None else id,
-        )
+        message = cls.__new__(cls)
+        given = (data, to, from_, orig_from, final_to, in_reply_to, flags, id, encoding, errors)
+        # Classes differ in what their constructors take, and in which order.
+        Message.__init__(message, msg.name, *_or_of(msg, given))
+        return message
 
     @classmethod
-    def from_sequence(cls: type[_M], seq: Sequence[Any]) -> _M:
+    def from_sequence(cls: type[_M], seq: Sequence[Any], *args: Any, **overrides: Any) -> _M:
         """Return the message of which ``extract`` gave ``seq``: nine values, in its order.
 
-        Raises ValueError for another number of values, and as the constructor does.
+        What else is given is as for ``from_message``. Raises ValueError for another number of values,
+        and as the constructor does.
         """
         if len(seq) != len(wire.Fields._fields):
             raise ValueError(f"a message is made of {len(wire.Fields._fields)} values, not {len(seq)}")
-        return cls(**wire.Fields(*seq)._asdict())
+        return cls.from_message(Message(**wire.Fields(*seq)._asdict()), *args, **overrides)
 
     @classmethod
     def from_bytes(cls: type[_M], data: Union[bytes, bytearray, memoryview]) -> _M:
@@ -242,9 +247,9 @@ class Message:
 
     # What can be changed before it is sent.
 
-    def set_urgent(self, yes: bool = True) -> None:
+    def set_urgent(self, value: bool = True) -> None:
         """Make the message urgent, or not."""
-        self._set_flag(self.URGENT, yes)
+        self._set_flag(self.URGENT, value)
 
     def set_want_reply(self, value: bool = True) -> None:
         """Make the message a Request, or not. Raises ValueError if its class forbids that."""
@@ -260,6 +265,22 @@ class Announcement(Message):
     """A message for whoever listens. It wants no reply and is none: else ValueError."""
 
     __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
+        *,
+        orig_from: Optional[OrigFrom] = None,
+        final_to: Optional[OrigFrom] = None,
+    ) -> None:
+        super().__init__(name, data, to, from_, orig_from, final_to, None, flags, id, encoding, errors)
 
     def _check_kind(self, flags: int) -> None:
         if flags & self.WANT_A_REPLY:
@@ -277,6 +298,22 @@ class Request(Message):
     __slots__ = ()
     _own_flags = Message.WANT_A_REPLY
 
+    def __init__(
+        self,
+        name: str,
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        final_to: Optional[OrigFrom] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
+        *,
+        orig_from: Optional[OrigFrom] = None,
+    ) -> None:
+        super().__init__(name, data, to, from_, orig_from, final_to, None, flags, id, encoding, errors)
+
     def _check_kind(self, flags: int) -> None:
         if not flags & self.WANT_A_REPLY:
             raise ValueError(f"a Request must want a reply: {self!r}")
@@ -289,6 +326,23 @@ class Reply(Message):
 
     __slots__ = ()
 
+    def __init__(
+        self,
+        name: str,
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        orig_from: Optional[OrigFrom] = None,
+        in_reply_to: Optional[MessageId] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
+        *,
+        final_to: Optional[OrigFrom] = None,
+    ) -> None:
+        super().__init__(name, data, to, from_, orig_from, final_to, in_reply_to, flags, id, encoding, errors)
+
     def _check_kind(self, flags: int) -> None:
         if not self.in_reply_to:
             raise ValueError(f"a Reply needs in_reply_to: {self!r}")
@@ -300,11 +354,43 @@ class Status(Message):
     """A message that KBUS made; SYNTHETIC is set in it. It is read, and not sent.
 
     In place of an answer it has ``in_reply_to``; events have none. It cannot want a reply:
-    ValueError.
+    ValueError. ``original`` is its name, or a message that was read, as which it is but for what else
+    is given.
     """
 
     __slots__ = ()
     _own_flags = Message.SYNTHETIC
+
+    def __init__(
+        self,
+        original: Union[Message, str],
+        data: Data = None,
+        to: Optional[int] = None,
+        from_: Optional[int] = None,
+        orig_from: Optional[OrigFrom] = None,
+        final_to: Optional[OrigFrom] = None,
+        in_reply_to: Optional[MessageId] = None,
+        flags: Optional[int] = None,
+        id: Optional[MessageId] = None,
+        encoding: str = "utf-8",
+        errors: str = "strict",
+    ) -> None:
+        given: tuple[Any, ...] = (
+            data,
+            to,
+            from_,
+            orig_from,
+            final_to,
+            in_reply_to,
+            flags,
+            id,
+            encoding,
+            errors,
+        )
+        if isinstance(original, Message):
+            given = _or_of(original, given)
+            original = original.name
+        super().__init__(original, *given)
 
     def _check_kind(self, flags: int) -> None:
         if flags & self.WANT_A_REPLY:
@@ -329,54 +415,81 @@ def received(buffer: bytes, count: int) -> list[Message]:
 _new_message = Message.__new__
 
 
-def reply_to(request: Message, data: Data = None, flags: int = 0) -> Reply:
+def reply_to(
+    original: Message, data: Data = None, flags: int = 0, encoding: str = "utf-8", errors: str = "strict"
+) -> Reply:
     """Return the Reply to a Request that was read, to be sent from the KSock that read it.
 
     Raises ValueError unless the reader of this copy must answer it (WANT_YOU_TO_REPLY).
     Source: semantics, rule 26.
     """
-    if not request.wants_us_to_reply():
-        raise ValueError(f"this message is not for us to reply to: {request!r}")
+    if not original.wants_us_to_reply():
+        raise ValueError(f"this message is not for us to reply to: {original!r}")
     return Reply(
-        request.name,
+        original.name,
         data,
-        to=request.from_,
-        final_to=request.orig_from,
-        in_reply_to=request.id,
+        to=original.from_,
+        final_to=original.orig_from,
+        in_reply_to=original.id,
         flags=flags,
+        encoding=encoding,
+        errors=errors,
     )
 
 
-def stateful_request(earlier_reply: Message, name: str, data: Data = None) -> Request:
-    """Return a Request to the very KSock that sent ``earlier_reply``, or fail when it is sent.
+def stateful_request(
+    earlier_msg: Message,
+    name: str,
+    data: Data = None,
+    from_: Optional[int] = None,
+    flags: Optional[int] = None,
+    id: Optional[MessageId] = None,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+) -> Request:
+    """Return a Request to the very KSock that sent ``earlier_msg``, or fail when it is sent.
 
-    ``earlier_reply`` can also be an earlier stateful Request of ours, for the same recipient.
+    ``earlier_msg`` is a reply, or an earlier stateful Request of ours for the same recipient.
     Raises ValueError for any other message, and for a status that comes from no replier.
     Source: semantics, rule 24.
     """
-    if earlier_reply.is_reply():
-        to, final_to = earlier_reply.from_, earlier_reply.orig_from
-    elif earlier_reply.is_stateful_request():
-        to, final_to = earlier_reply.to, earlier_reply.final_to
+    if earlier_msg.is_reply():
+        to, final_to = earlier_msg.from_, earlier_msg.orig_from
+    elif earlier_msg.is_stateful_request():
+        to, final_to = earlier_msg.to, earlier_msg.final_to
     else:
-        raise ValueError(f"neither a reply nor a stateful request: {earlier_reply!r}")
+        raise ValueError(f"neither a reply nor a stateful request: {earlier_msg!r}")
     if not to:
-        raise ValueError(f"this reply comes from no replier: {earlier_reply!r}")
-    return Request(name, data, to=to, final_to=final_to)
+        raise ValueError(f"this reply comes from no replier: {earlier_msg!r}")
+    return Request(name, data, to, from_, final_to, flags, id, encoding, errors)
+
+
+def _or_of(msg: Message, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``given`` but the name, in the order of Message, with what ``msg`` has in place of None."""
+    own = (msg.data, msg.to, msg.from_, msg.orig_from, msg.final_to, msg.in_reply_to, msg.flags, msg.id)
+    return (*(theirs if value is None else value for value, theirs in zip(given, own)), *given[len(own) :])
 
 
 def _wrong_name(name: object) -> Exception:
     if not isinstance(name, str):
         return TypeError(f"a message name is a str, not {type(name).__name__}")
+    if name == "$.":
+        return ValueError('message name "$." has no word')
     return ValueError(f'message name "{name}" does not start with "$."')
 
 
-def _bytes_of(data: Data) -> Optional[bytes]:
+def _bytes_of(data: Data, encoding: str, errors: str) -> Optional[bytes]:
     if data is None:
         return None
     if isinstance(data, str):
-        return data.encode() or None
-    return memoryview(data).tobytes() or None
+        return data.encode(encoding, errors) or None
+    if isinstance(data, (list, tuple)):
+        return bytes(data) or None
+    try:
+        return memoryview(data).tobytes() or None  # type: ignore[arg-type]
+    except TypeError:
+        kind = type(data).__name__
+        raise TypeError(f"data is text, bytes or a list of numbers, and not of type {kind}") from None
 
 
 _Pair = TypeVar("_Pair", MessageId, OrigFrom)

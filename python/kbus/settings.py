@@ -21,7 +21,7 @@ class PeerInfo(NamedTuple):
 class Settings:
     """The part of Ksock that is neither about binding nor about messages."""
 
-    fd: FileIO
+    _file: FileIO
 
     # This KSock.
 
@@ -34,21 +34,21 @@ class Settings:
 
         0 only asks. What is queued stays. Source: semantics, rule 20.
         """
-        return ioctls.u32(self.fd, abi.IOC_MAXMSGS, count)
+        return ioctls.u32(self._file, abi.IOC_MAXMSGS, count)
 
     def want_messages_once(self, only_once: bool = False, just_ask: bool = False) -> bool:
         """Set whether a message is queued once even if several bindings match; return what was.
 
         ``just_ask`` changes nothing.
         """
-        return ioctls.switch(self.fd, abi.IOC_MSGONLYONCE, only_once, just_ask)
+        return ioctls.switch(self._file, abi.IOC_MSGONLYONCE, only_once, just_ask)
 
     def report_lost_messages(self, report: bool = True, just_ask: bool = False) -> bool:
         """Set whether ``$.KBUS.MessagesLost`` tells of missed messages; return what was.
 
         ``just_ask`` changes nothing. Source: semantics, rule 23.
         """
-        return ioctls.switch(self.fd, abi.IOC_REPORTLOST, report, just_ask)
+        return ioctls.switch(self._file, abi.IOC_REPORTLOST, report, just_ask)
 
     # The device, and the others on it. What concerns all of a device is set by its administrator: a process
     # with CAP_SYS_ADMIN, or a Ksock that was opened by the user who owns the device node.
@@ -58,7 +58,7 @@ class Settings:
 
         Raises ProcessLookupError (ESRCH) if there is no such KSock now.
         """
-        return PeerInfo(*ioctls.peer_info(self.fd, ksock_id))
+        return PeerInfo(*ioctls.peer_info(self._file, ksock_id))
 
     def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
         """Set whether the kernel log tells what happens on this device; return what was.
@@ -66,7 +66,7 @@ class Settings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM).
         """
-        return ioctls.switch(self.fd, abi.IOC_VERBOSE, verbose, just_ask)
+        return ioctls.switch(self._file, abi.IOC_VERBOSE, verbose, just_ask)
 
     def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
         """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
@@ -74,7 +74,7 @@ class Settings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM). Source: semantics, rule 32.
         """
-        return ioctls.switch(self.fd, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
+        return ioctls.switch(self._file, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
 
     def max_message_size(self) -> int:
         """Return the length in bytes of the longest message that can be written to this device."""
@@ -87,10 +87,10 @@ class Settings:
         administrator: PermissionError (EPERM). Raises OSError with EINVAL under 100 or over the highest.
         Source: semantics, rule 34.
         """
-        return ioctls.u32(self.fd, abi.IOC_MAXMSGSIZE, count)
+        return ioctls.u32(self._file, abi.IOC_MAXMSGSIZE, count)
 
     def new_device(self) -> int:
         """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless
         the caller has CAP_SYS_ADMIN, OSError with ENOSPC if there are 256.
         """
-        return ioctls.u32(self.fd, abi.IOC_NEWDEVICE)
+        return ioctls.u32(self._file, abi.IOC_NEWDEVICE)

@@ -56,9 +56,9 @@ def system_calls() -> Part:
     # The memory must be there for as long as the function is.
     def part(_memory: object = (packet, room, ids)) -> None:
         argument[:] = send
-        ioctl(sender.fd, abi.IOC_TRANSFER, argument)
+        ioctl(sender, abi.IOC_TRANSFER, argument)
         argument[:] = receive
-        ioctl(receiver.fd, abi.IOC_TRANSFER, argument)
+        ioctl(receiver, abi.IOC_TRANSFER, argument)
 
     part()
     assert room[:length] != array("B", bytes(length)), "nothing came"

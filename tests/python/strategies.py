@@ -48,7 +48,13 @@ requests = st.builds(
     **_parts,
 )
 replies = st.builds(Reply, flags=common_flags, in_reply_to=_some_id, **_parts)
-statuses = st.builds(Status, flags=common_flags, in_reply_to=st.none() | _some_id, **_parts)
+statuses = st.builds(
+    Status,
+    original=_parts.pop("name"),
+    flags=common_flags,
+    in_reply_to=st.none() | _some_id,
+    **_parts,
+)
 kinds = announcements | requests | replies | statuses
 
 #: The same as plain Messages, as they are read.

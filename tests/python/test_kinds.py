@@ -77,7 +77,7 @@ def test_flags_of_each_kind(kind: type[Message], flags: int) -> None:
 )
 def test_what_is_not_of_its_kind(kind: type[Message], parts: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        make(kind, **parts)
+        kind.from_message(make(kind), **parts)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,12 @@ def test_a_name_must_start_with_dollar_dot(name: str) -> None:
         Message(name)
 
 
-@pytest.mark.parametrize("name", ["$.", "$.a..b", "$.Fred.*", "$.Fréd", "$." + "a" * 2000])
+def test_a_name_has_a_word() -> None:
+    with pytest.raises(ValueError, match=r'message name "\$\." has no word'):
+        Message("$.")
+
+
+@pytest.mark.parametrize("name", ["$.a..b", "$.Fred.*", "$.Fréd", "$." + "a" * 2000])
 def test_the_rest_of_a_name_is_for_kbus_to_check(name: str) -> None:
     assert Message(name).name == name
 
@@ -267,7 +272,7 @@ def test_from_message_with_changes() -> None:
         flags=Message.URGENT,
         id=MessageId(8, 9),
     )
-    assert changed == Reply(
+    assert changed == Message(
         "$.Fred",
         b"other",
         1,

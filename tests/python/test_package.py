@@ -17,7 +17,9 @@ from kbus import Ksock
 PACKAGE = Path(kbus.__file__).parent
 
 #: The parts of a message but for its name.
-PARTS = "data=None, to=None, from_=None, orig_from=None, final_to=None, in_reply_to=None, flags=None, id=None"
+BEGIN, TEXT = "data=None, to=None, from_=None", "encoding='utf-8', errors='strict'"
+OTHERS = "orig_from=None, final_to=None, in_reply_to=None, flags=None, id=None"
+PARTS = f"{BEGIN}, {OTHERS}, {TEXT}"
 #: What programs for the original package rely on, and what this one adds.
 SIGNATURES = {
     "Ksock": "(which=0, mode='rw', *, nonblocking=False)",
@@ -59,8 +61,8 @@ SIGNATURES = {
     "Ksock.resolve": "(self, name)",
     "Ksock.peer": "(self, ksock_id)",
     "Ksock.abandon": "(self, id)",
-    "Message.from_message": f"(msg, {PARTS})",
-    "Message.from_sequence": "(seq)",
+    "Message.from_message": f"(msg, {BEGIN}, *, {OTHERS}, {TEXT})",
+    "Message.from_sequence": "(seq, *args, **overrides)",
     "Message.from_bytes": "(data)",
     "Message.to_bytes": "(self)",
     "Message.equivalent": "(self, other)",
@@ -73,15 +75,20 @@ SIGNATURES = {
     "Message.is_synthetic": "(self)",
     "Message.is_urgent": "(self)",
     "Message.wants_us_to_reply": "(self)",
-    "Message.set_urgent": "(self, yes=True)",
+    "Message.set_urgent": "(self, value=True)",
     "Message.set_want_reply": "(self, value=True)",
-    **dict.fromkeys(("Message", "Announcement", "Request", "Reply", "Status"), f"(name, {PARTS})"),
+    "Message": f"(name, {PARTS})",
+    "Announcement": f"(name, {BEGIN}, flags=None, id=None, {TEXT}, *, orig_from=None, final_to=None)",
+    "Request": f"(name, {BEGIN}, final_to=None, flags=None, id=None, {TEXT}, *, orig_from=None)",
+    "Reply": f"(name, {BEGIN}, orig_from=None, in_reply_to=None, flags=None, id=None, {TEXT}, *,"
+    " final_to=None)",
+    "Status": f"(original, {PARTS})",
     "MessageId": "(network_id, serial_num)",
     "OrigFrom": "(network_id, local_id)",
     "PeerInfo": "(ksock_id, pid, uid, gid)",
     "Batch": "(messages, times, lost, queued)",
-    "reply_to": "(request, data=None, flags=0)",
-    "stateful_request": "(earlier_reply, name, data=None)",
+    "reply_to": f"(original, data=None, flags=0, {TEXT})",
+    "stateful_request": f"(earlier_msg, name, data=None, from_=None, flags=None, id=None, {TEXT})",
     "split_replier_bind_event_data": "(data)",
     "read_bindings": "(names)",
 }
