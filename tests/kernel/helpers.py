@@ -25,9 +25,9 @@ PATIENCE = 120.0
 """Seconds after which a condition that has not come true is a failure; emulated machines are slow."""
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Come back as soon as `condition` holds; AssertionError naming `what` if it takes over PATIENCE."""
-    deadline = time.monotonic() + PATIENCE
+def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Come back as soon as `condition` holds; AssertionError naming `what` if it takes over `patience`."""
+    deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"still waiting until {what}"
         time.sleep(0.002)

@@ -103,7 +103,8 @@ def test_no_descriptor_is_left_to_tell_of_it(monkeypatch: pytest.MonkeyPatch) ->
     ("arguments", "said"),
     [
         (["-a", "/dev/unix/abstract/x"], "not pairs of hex digits"),
-        (["-a", "/dev/unix/abstract/" + "00" * 108], "at most 107"),
+        (["-a", "/dev/unix/abstract/" + "00" * 109], "at most 108"),
+        (["-a", "/dev/unix/abstract/ff00"], "begins with the byte 00, not ff"),
         (["-a", "/" + "x" * 107], "at most 107"),
         (["-u", "no-such-user"], "there is no user"),
         (["--group", "no-such-group"], "there is no group"),
@@ -138,4 +139,4 @@ def test_rule_addresses(text: str, expected: Address) -> None:
 def test_names_that_are_made_up() -> None:
     one, other = address.made_up(), address.made_up()
     assert one != other
-    assert [len(each.abstract or b"") for each in (one, other)] == [107, 107]
+    assert [len(each.abstract or b"") for each in (one, other)] == [108, 108]

@@ -66,9 +66,12 @@ def test_rule_users(daemon: StartDaemon) -> None:
 
 
 def test_rule_an_abstract_name_in_hex(daemon: StartDaemon) -> None:
-    address = f"/dev/unix/abstract/{os.urandom(20).hex()}"
-    daemon("-a", address)
-    with Client(address) as client:
+    """It is all of sun_path, as a client in C fills it."""
+    name = b"\0" + os.urandom(20)
+    daemon("-a", f"/dev/unix/abstract/{name.hex()}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as bare:
+        bare.connect(name)
+    with Client(f"/dev/unix/abstract/{name.hex()}") as client:
         assert client.whoami(PATIENCE)
 
 
@@ -78,8 +81,8 @@ def test_rule_a_random_abstract_name() -> None:
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         printed = process.stdout.read()
-        assert printed.startswith("/dev/unix/abstract/")
-        assert len(printed) == len("/dev/unix/abstract/") + 2 * 107 + 1
+        assert printed.startswith("/dev/unix/abstract/00")
+        assert len(printed) == len("/dev/unix/abstract/") + 2 * 108 + 1
         Client(printed.rstrip("\n")).close()
         assert process.wait(PATIENCE) == 0
 
@@ -173,7 +176,7 @@ def test_a_background_daemon_that_cannot_start(place: Path) -> None:
     assert "it is there already" in refused(place, "-p", str(place / "pid"), "-a", str(place / "x"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM])
 def test_rule_it_ends_cleanly(place: Path, number: signal.Signals) -> None:
     running = Daemon(place)
     with running.client() as client:

@@ -10,19 +10,19 @@ import signal
 import socket
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from kbus.sbus import Client
+from kbus.sbus import Client, bridge
 from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
 from tests.kernel import module
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become
 from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import OpenKsock, StartDaemon
-from tests.sbus.running import SNDBUFFORCE, Daemon, receive, settle
+from tests.sbus.running import SNDBUFFORCE, Daemon, is_closed, nothing_more, receive, settle
 from tests.sbus.running import daemon as started
 
 MIB = 1 << 20
@@ -51,6 +51,47 @@ def test_one_that_never_reads(daemon: StartDaemon) -> None:
         # What is on the way, in the queue, or counted is all of it.
         came = len(receive(stuck, 10_100 - total["dropped"]["queue-full"]))
         assert came + total["dropped"]["queue-full"] == 10_100
+
+
+def test_what_is_behind_a_fatal_packet_does_nothing(daemon: StartDaemon) -> None:
+    """Also if the daemon has read it in the same batch."""
+    running = daemon()
+    with running.client() as listener, running.socket() as publisher:
+        listener.subscribe("a")
+        settle(listener)
+        running.signal(signal.SIGSTOP)
+        for count, fatal in ((20, b"SUB !/cred/*"), (20, b"")):
+            for _ in range(count):
+                publisher.send(b"MSG a\0x")
+            if fatal:
+                publisher.send(fatal)
+        running.signal(signal.SIGCONT)
+        assert is_closed(publisher)
+        assert receive(listener, 20) == [(b"a", b"x")] * 20
+        nothing_more(listener)
+        assert running.dropped() == {"credentials": 1, "client-left": 20}
+
+
+def test_as_many_clients_as_can_be_told_from_each_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused, and served when another has left."""
+    monkeypatch.setattr(bridge, "MOST_NUMBER", 3)
+    with started(place) as running:
+        clients = [running.client() for _ in range(3)]
+        for client in clients:
+            settle(client)
+        with running.socket() as refused:
+            assert is_closed(refused)
+        clients.pop().close()
+
+        def there_is_room_to_ask() -> bool:
+            with suppress(ConnectionError):
+                return int(running.stats()[0]["refused"]["clients"]) > 0
+            return False
+
+        wait_until(there_is_room_to_ask, "one has left")
+        for client in clients:
+            settle(client)
+            client.close()
 
 
 def test_one_that_reads_slowly(daemon: StartDaemon) -> None:
@@ -194,7 +235,7 @@ def test_more_subscriptions_than_bindings(daemon: StartDaemon, pattern: str, cou
                 assert receive(greedy, 1) == expected
                 bystander.is_served()
             bystander.is_served()
-            wait_until(lambda: running.stats()[0]["bindings"] == 1, "all is unbound")
+            wait_until(lambda: running.stats()[0]["bindings"] == 1, "all is unbound", 5 * PATIENCE)
 
 
 def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> None:

@@ -3,8 +3,9 @@
 
 ========================== =====================================================================
 ``/run/sbus.socket``       a path
-``/dev/unix/abstract/HEX`` an abstract name, each byte as two hex digits
-``/dev/unix/abstract``     a random abstract name of 107 bytes, for a server
+``/dev/unix/abstract/HEX`` an abstract name: all of ``sun_path``, its leading zero byte included, each
+                           byte as two hex digits
+``/dev/unix/abstract``     a random abstract name of 108 bytes, for a server
 ``/dev/fd/N``              a socket that was inherited, for a server
 ========================== =====================================================================
 """
@@ -19,12 +20,14 @@ DEFAULT = "/run/sbus.socket"
 
 _ABSTRACT = "/dev/unix/abstract"
 _FD = re.compile(r"/dev/fd/([0-9]+)")
-#: What fits into the kernel's struct sockaddr_un, without the byte that says that it is abstract.
-_NAME_LEN = 107
+#: What fits into sun_path of the kernel's struct sockaddr_un; a path has a zero byte behind it there.
+_SUN_PATH = 108
 
 
 class Address(NamedTuple):
-    """One of the four; ``path`` is for a path only. With all of them None a name is to be made up."""
+    """One of the four; ``path`` is for a path only, ``abstract`` has the leading zero byte. With all of them
+    None a name is to be made up.
+    """
 
     path: Optional[str] = None
     abstract: Optional[bytes] = None
@@ -35,7 +38,7 @@ class Address(NamedTuple):
         if self.path is not None:
             return os.fsencode(self.path)
         if self.abstract is not None:
-            return b"\0" + self.abstract
+            return self.abstract
         raise ValueError("only a path or an abstract name in hex can be connected to")
 
     def __str__(self) -> str:
@@ -55,18 +58,20 @@ def parse(text: str) -> Address:
         if not re.fullmatch("([0-9A-Fa-f]{2})+", digits):
             raise ValueError(f"{digits!r} is not pairs of hex digits")
         name = bytes.fromhex(digits)
-        if len(name) > _NAME_LEN:
-            raise ValueError(f"an abstract name has at most {_NAME_LEN} bytes, not {len(name)}")
+        if name[0]:
+            raise ValueError(f"an abstract name begins with the byte 00, not {digits[:2]}")
+        if len(name) > _SUN_PATH:
+            raise ValueError(f"an abstract name has at most {_SUN_PATH} bytes, not {len(name)}")
         return Address(abstract=name)
     if match := _FD.fullmatch(text):
         return Address(fd=int(match[1]))
     if not text or "\0" in text:
         raise ValueError("an address is not empty and has no NUL")
-    if len(os.fsencode(text)) > _NAME_LEN:
-        raise ValueError(f"the path of a socket has at most {_NAME_LEN} bytes")
+    if len(os.fsencode(text)) >= _SUN_PATH:
+        raise ValueError(f"the path of a socket has at most {_SUN_PATH - 1} bytes")
     return Address(path=text)
 
 
 def made_up() -> Address:
     """Return a random abstract address."""
-    return Address(abstract=os.urandom(_NAME_LEN))
+    return Address(abstract=b"\0" + os.urandom(_SUN_PATH - 1))

@@ -29,6 +29,10 @@ from .traffic import MOST_NUMBER, Traffic
 STATS = b"kbus/stats"
 
 
+class NoNumber(Exception):
+    """There are as many clients as can be told from each other."""
+
+
 class Bridge:
     """Clients on one side, a KBUS device on the other.
 
@@ -54,8 +58,10 @@ class Bridge:
     # Who is there.
 
     def connect(self, connected: socket.socket) -> Peer:
-        """Have one more client. Raises OSError if there are no descriptors for it."""
-        number = self._numbers.popleft() if self._numbers else 0
+        """Have one more client. Raises NoNumber, and OSError if there are no descriptors for it."""
+        if not self._numbers:
+            raise NoNumber
+        number = self._numbers.popleft()
         try:
             peer = Peer(connected, number, self.limits, self._total)
         except OSError:
@@ -76,8 +82,7 @@ class Bridge:
 
     def _free(self, number: int) -> None:
         # The others are used first: what is on its way with this one arrives before it is somebody else's.
-        if number:
-            self._numbers.append(number)
+        self._numbers.append(number)
 
     # What clients send.
 
@@ -85,7 +90,11 @@ class Bridge:
         """Do what packets of a client say."""
         peer.counts.received += len(received)
         most = self.limits.packet
-        for packet in received:
+        for done, packet in enumerate(received):
+            if peer.is_doomed:
+                # What is behind a packet that ends the connection does nothing.
+                peer.counts.dropped[counts.LEFT] += len(received) - done
+                return
             if len(packet) > most:
                 peer.drop(counts.TOO_LARGE, f"a packet of more than {most} bytes")
             elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
@@ -208,7 +217,7 @@ class Bridge:
         """Do what follows from new settings of flood control."""
         settings = peer.settings
         peer.backlog.order = settings.order
-        if settings.is_plain or not peer.number:
+        if settings.is_plain:
             self.traffic.special.pop(peer.number, None)
         else:
             self.traffic.special[peer.number] = peer

@@ -58,7 +58,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     raise_descriptor_limit()
     passed = listening.passed() if args.address is None else None
     background = None if args.foreground else Background()
-    pidfile = _pidfile(args.pidfile)
+    pidfile = _pidfile(args.pidfile or (os.devnull if args.foreground else DEFAULT_PIDFILE))
     if pidfile is not None:
         stack.enter_context(closing(pidfile))
     bus = stack.enter_context(closing(_bus(args.device)))
@@ -78,7 +78,9 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     stack.enter_context(closing(server))
     server.handle_signals()
     if place == Address():
-        listening.print_address(at.address)
+        print(at.address)
+    # That is what a script waits for.
+    listening.close_stdout()
     if background is not None:
         log.go_to_background()
         background.ready()
@@ -175,9 +177,9 @@ def parser() -> argparse.ArgumentParser:
     running.add_argument(
         "-p",
         "--pidfile",
-        default=DEFAULT_PIDFILE,
         metavar="PATH",
-        help=f"where the process id is written, /dev/null for nowhere (default: {DEFAULT_PIDFILE})",
+        help=f"where the process id is written, /dev/null for nowhere (default: {DEFAULT_PIDFILE}, with -f"
+        " nowhere)",
     )
     running.add_argument("-c", "--until-last", action="store_true", help="end when the last client has left")
     running.add_argument(

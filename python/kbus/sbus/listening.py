@@ -176,9 +176,9 @@ def _is_live(path: str) -> bool:
         return probe.connect_ex(path) != errno.ECONNREFUSED
 
 
-def print_address(address: Address) -> None:
-    """Print a line with the address, and close stdout, so that whoever reads it sees that this was all."""
-    print(address, flush=True)
+def close_stdout() -> None:
+    """Let whoever reads stdout see its end; what is written there from now on goes nowhere."""
+    sys.stdout.flush()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

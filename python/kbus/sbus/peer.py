@@ -33,7 +33,7 @@ class Total:
 
 
 class Peer:
-    """A client. ``number``, from 1, tells it from others; 0 if the bridge has run out of numbers.
+    """A client. ``number``, from 1, tells it from others.
 
     ``publishers`` are those who wait for room in this client's queue, ``waits_for`` those for whom this one
     waits. ``is_doomed`` says why it is to be disconnected.

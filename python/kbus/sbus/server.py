@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Optional
 
 from . import log
-from .bridge import Bridge
+from .bridge import Bridge, NoNumber
 from .bus import Bus
 from .descriptors import Spare
 from .listening import Listening
@@ -26,12 +26,17 @@ _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 _READABLE = _IN | _HUP | select.EPOLLERR
 #: How many connections are accepted before clients have their turn.
 _ACCEPTED = 16
+#: What ends the daemon cleanly: all that would end it, and could be somebody's mistake.
+_ENDING = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM),
+    *(signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR),
+)
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Server:
-    """Serves until SIGTERM or SIGINT comes or, with ``until_last``, until the last client has left, those not
-    counted that only look at statistics.
+    """Serves until SIGTERM or another signal to end comes or, with ``until_last``, until the last client has
+    left, those not counted that only look at statistics.
 
     ``users`` may connect, everybody if it is None. ``grace`` is how many seconds clients have in the end to
     take what is queued for them.
@@ -70,9 +75,9 @@ class Server:
         self._epoll.register(self._timer.fileno(), _IN)
 
     def handle_signals(self) -> None:
-        """End at SIGTERM and SIGINT, tell statistics at SIGUSR1, and take no notice of SIGHUP."""
+        """End at SIGTERM, SIGINT and the like, tell statistics at SIGUSR1, take no notice of SIGHUP."""
         signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in (*_ENDING, signal.SIGUSR1):
             signal.signal(number, _leave_to_the_loop)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -156,6 +161,10 @@ class Server:
                 return
             try:
                 peer = self._bridge.connect(connected)
+            except NoNumber:
+                connected.close()
+                self._bridge.refused["clients"] += 1
+                continue
             except OSError:
                 connected.close()
                 self._bridge.refused["descriptors"] += 1
