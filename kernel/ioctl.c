@@ -428,9 +428,9 @@ long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long user_arg)
 	case KBUS_IOC_LENLEFT:
 		return kbus_ioctl_lenleft(ks, arg);
 	case KBUS_IOC_SEND:
-		return kbus_ioctl_send(ks, file->f_flags & O_NONBLOCK, arg);
+		return kbus_ioctl_send(ks, READ_ONCE(file->f_flags) & O_NONBLOCK, arg);
 	case KBUS_IOC_TRANSFER:
-		return kbus_transfer(ks, file->f_flags & O_NONBLOCK, arg);
+		return kbus_transfer(ks, READ_ONCE(file->f_flags) & O_NONBLOCK, arg);
 	case KBUS_IOC_DISCARD:
 		return kbus_ioctl_discard(ks);
 	case KBUS_IOC_LASTSENT:
