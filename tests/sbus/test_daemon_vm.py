@@ -63,6 +63,7 @@ def test_rule_users(daemon: StartDaemon) -> None:
     with running.client() as client:
         assert client.whoami(PATIENCE)
     assert running.stats()[0]["refused"] == {"user": 1}
+    assert "user 1235 (process " in running.said()
 
 
 def test_rule_an_abstract_name_in_hex(daemon: StartDaemon) -> None:

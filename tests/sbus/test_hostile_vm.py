@@ -12,12 +12,14 @@ import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from kbus.sbus import Client, bridge
 from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
 from tests.kernel import module
+from tests.kernel.conftest import StartChild
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become
 from tests.sbus.bystander import Bystander
@@ -139,6 +141,43 @@ def test_garbage(daemon: StartDaemon) -> None:
         assert running.dropped() == {"malformed": 100 * len(GARBAGE)}
         lines = [line for line in running.said().splitlines() if "malformed" in line]
         assert 1 <= len(lines) < 60
+
+
+def test_reconnecting_fills_no_log(daemon: StartDaemon) -> None:
+    """Lines are counted for the user, and in all."""
+    running = daemon()
+    for _ in range(300):
+        with running.socket() as odd:
+            odd.send(b"garbage")
+            odd.send(b"SUB !/cred/*")
+            assert is_closed(odd)
+    assert running.dropped() == {"malformed": 300, "credentials": 300}
+    lines = running.said().splitlines()
+    assert 1 <= len(lines) < 60
+    assert "malformed" in lines[0]
+
+
+def test_refused_users_delay_nobody(place: Path, child: StartChild) -> None:
+    """One who may not connect tries all the time, and the others' connections are served."""
+    os.chmod(place, 0o755)
+    with started(place, "-o", "-u", "nobody") as running:
+
+        def try_again_and_again() -> None:
+            become(1234)
+            while True:
+                running.socket().close()
+
+        def time_to_be_served() -> float:
+            began = time.monotonic()
+            with running.client() as client:
+                settle(client)
+            return time.monotonic() - began
+
+        idle = sorted(time_to_be_served() for _ in range(20))
+        child(Thread(target=try_again_and_again, daemon=True).start)
+        wait_until(lambda: "user 1234 (process " in running.said(), "it tries")
+        beside = sorted(time_to_be_served() for _ in range(20))
+        assert beside[10] < max(0.05, 4 * idle[10]), (idle[10], beside[10])
 
 
 def test_random_bytes(daemon: StartDaemon) -> None:

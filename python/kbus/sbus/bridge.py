@@ -37,7 +37,7 @@ class Bridge:
     """Clients on one side, a KBUS device on the other.
 
     ``server`` is the credential prefix: what servers in between put before a client's credentials, if any.
-    ``refused`` counts connections that were closed at once, by cause.
+    ``refused`` counts connections that were closed at once, by cause; ``log`` tells of what users do.
     """
 
     def __init__(self, bus: Bus, protocol: Protocol, root: str, limits: Limits, server: bytes = b"") -> None:
@@ -49,6 +49,7 @@ class Bridge:
         self._server = server
         self._gone = Counts()
         self._total = Total()
+        self.log = self._total.log
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))

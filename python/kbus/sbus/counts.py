@@ -23,7 +23,7 @@ SOCKET_FULL = "socket-full"
 QUEUE_FULL = "queue-full"
 SOCKET_TOO_SMALL = "socket-too-small"
 LEFT = "client-left"
-#: What is told of once for each client; the others once a second.
+#: What is told of once for each client; the others as often as log.OfUsers allows.
 TOLD_ONCE = frozenset({NAME_TOO_LONG})
 
 

@@ -32,8 +32,7 @@ class Identity:
     """
 
     def __init__(self, connected: socket.socket) -> None:
-        data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-        pid, uid, gid = _UCRED.unpack(data)
+        pid, uid, gid = peer_credentials(connected)
         self.credentials = Credentials(gid, uid, pid, _groups(connected))
         self._process = _process(connected, pid)
 
@@ -50,6 +49,13 @@ class Identity:
         if self._process is not None:
             os.close(self._process)
             self._process = None
+
+
+def peer_credentials(connected: socket.socket) -> tuple[int, int, int]:
+    """Return the pid, uid and gid of the process that connected. Raises OSError if it is no Unix socket."""
+    data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, gid = _UCRED.unpack(data)
+    return pid, uid, gid
 
 
 def _groups(connected: socket.socket) -> frozenset[int]:

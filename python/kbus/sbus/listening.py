@@ -15,7 +15,8 @@ from typing import NamedTuple, Optional
 
 from .address import Address, made_up
 
-_BACKLOG = 4096
+#: Connections that wait to be accepted; others wait in connect(), each in its turn, whoever fills this.
+_BACKLOG = 64
 #: the first descriptor that systemd passes
 _FIRST_PASSED = 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
@@ -26,10 +25,11 @@ _NOT_THERE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN)
 
 
 class Total:
-    """What all queues of a bridge hold together, in bytes."""
+    """What all clients of a bridge share: what their queues hold together, in bytes, and the log."""
 
     def __init__(self) -> None:
         self.queued_bytes = 0
+        self.log = log.OfUsers()
 
 
 class Peer:
@@ -64,8 +64,6 @@ class Peer:
         self.is_doomed: Optional[str] = None
         self._limits = limits
         self._total = total
-        self._logged_at = float("-inf")
-        self._unlogged = 0
 
     def __repr__(self) -> str:
         own = self.identity.credentials
@@ -77,18 +75,12 @@ class Peer:
         return 0 < self.looked == self.counts.received
 
     def drop(self, cause: str, detail: object = "") -> None:
-        """Count a packet that is dropped, and tell of it, at most once a second or once for this client."""
+        """Count a packet that is dropped, and tell of it, not too often, or once for this client."""
         self.counts.dropped[cause] += 1
-        now = time.monotonic()
-        if cause in counts.TOLD_ONCE:
-            if self.counts.dropped[cause] > 1:
-                return
-        elif now < self._logged_at + 1:
-            self._unlogged += 1
+        if cause in counts.TOLD_ONCE and self.counts.dropped[cause] > 1:
             return
-        more = f", and {self._unlogged} more since the last such line" if self._unlogged else ""
-        log.say(f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}{more}")
-        self._logged_at, self._unlogged = now, 0
+        line = f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}"
+        self._total.log.say(self.identity.credentials.uid, line)
 
     def doom(self, cause: str) -> None:
         """Have it disconnected as soon as nothing is being done with it."""

@@ -8,6 +8,7 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Container
 from types import FrameType
@@ -17,6 +18,7 @@ from . import log
 from .bridge import Bridge, NoNumber
 from .bus import Bus
 from .descriptors import Spare
+from .identity import peer_credentials
 from .listening import Listening
 from .peer import Peer
 from .reading import Reader, next_is_message
@@ -24,8 +26,8 @@ from .timer import Timer
 
 _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 _READABLE = _IN | _HUP | select.EPOLLERR
-#: How many connections are accepted before clients have their turn.
-_ACCEPTED = 16
+#: How many connections are accepted, and how many refused, which takes less, before clients have their turn.
+_ACCEPTED, _REFUSED = 16, 64
 #: What ends the daemon cleanly: all that would end it, and could be somebody's mistake.
 _ENDING = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM),
@@ -149,7 +151,8 @@ class Server:
     # Clients.
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTED):
+        accepted = refused = 0
+        while accepted < _ACCEPTED and refused < _REFUSED:
             try:
                 connected, _ = self._listening.socket.accept()
             except BlockingIOError:
@@ -159,6 +162,10 @@ class Server:
                     self._spare.refuse(self._listening.socket)
                     self._bridge.refused["descriptors"] += 1
                 return
+            if self._users is not None and self._refuses(connected, self._users):
+                refused += 1
+                continue
+            accepted += 1
             try:
                 peer = self._bridge.connect(connected)
             except NoNumber:
@@ -169,14 +176,19 @@ class Server:
                 connected.close()
                 self._bridge.refused["descriptors"] += 1
                 continue
-            uid = peer.identity.credentials.uid
-            if self._users is not None and uid not in self._users:
-                self._bridge.refused["user"] += 1
-                self._bridge.disconnect(peer)
-                continue
             self._peers[peer.fd] = peer
             self._interests[peer.fd] = _IN
             self._epoll.register(peer.fd, _IN)
+
+    def _refuses(self, connected: socket.socket, users: Container[int]) -> bool:
+        """Close the connection of a user who may not connect, before anything is made for it."""
+        pid, uid, _ = peer_credentials(connected)
+        if uid in users:
+            return False
+        connected.close()
+        self._bridge.refused["user"] += 1
+        self._bridge.log.say(uid, f"user {uid} (process {pid}) may not connect")
+        return True
 
     def _read(self, peer: Peer, events: int) -> None:
         if self._traffic.is_stuck:
@@ -207,7 +219,8 @@ class Server:
                 continue
             if peer.is_doomed is not None:
                 if peer.is_doomed != "it has left":
-                    log.say(f"{peer!r} is disconnected: {peer.is_doomed}")
+                    uid = peer.identity.credentials.uid
+                    self._bridge.log.say(uid, f"{peer!r} is disconnected: {peer.is_doomed}")
                 self._disconnect(peer)
                 has_lost = True
                 continue
