@@ -30,6 +30,8 @@
  * have been stopped, at the wrong time.
  */
 #define KBUS_SLOW_BURST		(50 * NSEC_PER_MSEC)
+/* So one that takes long counts for no more than this: it takes several to be too much. */
+#define KBUS_SLOW_ONE		(10 * NSEC_PER_MSEC)
 /* What is more is one part in so many of others' time: a worker does it for the rest of that, */
 #define KBUS_SLOW_PARTS		100
 /* but for so long at most, in ns. */
@@ -71,13 +73,15 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 /* Waking a KSock of a user's has taken somebody else so long; @slow is what it took before. */
 static void kbus_user_took(struct kbus_user *user, u64 *slow, u64 took)
 {
-	u64 over = READ_ONCE(*slow) + took;
+	u64 over = READ_ONCE(*slow) + min_t(u64, took, KBUS_SLOW_ONE);
 
 	/* Others may do the same meanwhile. Whatever they forget, they cannot go on forgetting. */
 	over -= min_t(u64, over, KBUS_USUAL_WAKE);
 	if (over > KBUS_SLOW_BURST) {
+		/* Those that have counted for less than they took may have been as long as this. */
+		took = max_t(u64, over, KBUS_SLOW_BURST / KBUS_SLOW_ONE * took);
 		WRITE_ONCE(user->slow_until, ktime_get_mono_fast_ns() +
-			   min(KBUS_SLOW_PARTS * over, KBUS_SLOW_MAX));
+			   min(KBUS_SLOW_PARTS * took, KBUS_SLOW_MAX));
 		over = 0;
 	}
 	WRITE_ONCE(*slow, over);

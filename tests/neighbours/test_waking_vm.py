@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +18,12 @@ from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, blocked_send, times_slept
+from tests.kernel.test_late import times_late
+from tests.kernel.test_tracing import tracefs
 from tests.neighbours.neighbour import StartNeighbour
 from tests.neighbours.stopwatch import SENT, SLOT, Stopwatch, Times, quiet
+
+__all__ = ["times_late", "tracefs"]
 
 pytestmark = pytest.mark.axiom("isolation")
 
@@ -92,6 +96,24 @@ def test_an_epoll_that_many_poll_costs_only_whoever_has_it(
     """The neighbour gets all that is sent, and waits for it in one epoll, for which others of his wait."""
     few, many = (f"open 1 queue 10000 bind {SENT} 1 nest {pollers} done pause" for pollers in (1, POLLERS))
     costs_only_whoever_has_it(neighbour, "send", 1000, few, many)
+
+
+@pytest.mark.rule(45)
+def test_a_few_long_wake_ups_are_forgiven(
+    room_for_crowds: None,
+    open_to_all: None,
+    neighbour: StartNeighbour,
+    ksock: OpenKsock,
+    times_late: Callable[[], int],
+) -> None:
+    """The machine may have been stopped meanwhile. These take more than 50 ms where that is emulated."""
+    sender = ksock()
+    with neighbour(f"open 1 queue 10000 bind $.Own 1 nest {6 * POLLERS} done pause"):
+        for _ in range(4):
+            began = time.monotonic()
+            raw.send(sender, raw.message(b"$.Own"))
+            print(f"to wake them takes {1000 * (time.monotonic() - began):.1f} ms")
+        assert times_late() == 0
 
 
 def workers_time() -> float:
