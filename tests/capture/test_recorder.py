@@ -85,8 +85,12 @@ def test_messages_that_come_fast_are_read_together(
     bus.send(0, "$.A", 5000)
     recording.until(recording.has_read)
     assert slept == []
-    bus.send(0, "$.A")
-    recording.until(recording.has_read)
+    # On a busy machine it may be too late to wait for more.
+    for _ in range(100):
+        if slept:
+            break
+        bus.send(0, "$.A")
+        recording.until(recording.has_read)
     assert slept == [0.02]
 
 
