@@ -119,8 +119,12 @@ struct kbus_user {
 	atomic_t held;			/* copies queued on its KSocks, or being read */
 	atomic_t snapshots;		/* files of /proc/kbus that are open, */
 	atomic_long_t snapshot_bytes;	/* and what they take */
-	u64 slow[KBUS_WAKERS];		/* ns by which it woke slowly; READ_ONCE(), as is: */
-	u64 slow_until;			/* until then a worker does them, in ns */
+	/* READ_ONCE(), as are: */
+	struct kbus_slow {
+		u64 over;		/* ns by which it woke slowly */
+		u64 until;		/* until then a worker does it, in ns */
+	} slow[KBUS_WAKERS];
+	u64 slow_until;			/* the last of these, or later than all of them */
 	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */

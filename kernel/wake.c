@@ -71,20 +71,21 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 }
 
 /* Waking a KSock of a user's has taken somebody else so long; @slow is what it took before. */
-static void kbus_user_took(struct kbus_user *user, u64 *slow, u64 took)
+static void kbus_user_took(struct kbus_user *user, struct kbus_slow *slow, u64 took)
 {
-	u64 over = READ_ONCE(*slow) + min_t(u64, took, KBUS_SLOW_ONE);
+	u64 over = READ_ONCE(slow->over) + min_t(u64, took, KBUS_SLOW_ONE);
 
 	/* Others may do the same meanwhile. Whatever they forget, they cannot go on forgetting. */
 	over -= min_t(u64, over, KBUS_USUAL_WAKE);
 	if (over > KBUS_SLOW_BURST) {
 		/* Those that have counted for less than they took may have been as long as this. */
 		took = max_t(u64, over, KBUS_SLOW_BURST / KBUS_SLOW_ONE * took);
-		WRITE_ONCE(user->slow_until, ktime_get_mono_fast_ns() +
-			   min(KBUS_SLOW_PARTS * took, KBUS_SLOW_MAX));
+		took = min(KBUS_SLOW_PARTS * took, KBUS_SLOW_MAX);
+		WRITE_ONCE(slow->until, ktime_get_mono_fast_ns() + took);
+		WRITE_ONCE(user->slow_until, ktime_get_mono_fast_ns() + KBUS_SLOW_MAX);
 		over = 0;
 	}
-	WRITE_ONCE(*slow, over);
+	WRITE_ONCE(slow->over, over);
 }
 
 /* Is whoever wakes one of the user's KSocks of that user, too? What it takes is nobody else's. */
@@ -97,17 +98,21 @@ static bool kbus_user_is_current(const struct kbus_user *user)
  * What waking the user's KSocks has taken this task's user. Each has an account of its own, or
  * one that nobody knows with whom it is shared: what is quick for one is no credit with others.
  */
-static u64 *kbus_user_slow(struct kbus_user *user)
+static struct kbus_slow *kbus_user_slow(struct kbus_user *user)
 {
 	return &user->slow[jhash_1word(__kuid_val(kbus_user_of_current()), kbus_wakers_seed) %
 			   KBUS_WAKERS];
 }
 
-static bool kbus_user_is_slow(const struct kbus_user *user)
+/* Is what wakes the user's KSocks left to a worker, if this task's user does it? */
+static bool kbus_user_is_slow(struct kbus_user *user)
 {
-	u64 until = READ_ONCE(user->slow_until);
+	u64 now, until = READ_ONCE(user->slow_until);
 
-	return unlikely(until) && until > ktime_get_mono_fast_ns();
+	if (likely(!until))
+		return false;
+	now = ktime_get_mono_fast_ns();
+	return now < until && now < READ_ONCE(kbus_user_slow(user)->until);
 }
 
 /* Wake some waiters, and find out how long that takes, in ns. */
@@ -122,7 +127,8 @@ static u64 kbus_wake_part(wait_queue_head_t *wq, __poll_t events)
 /* Wake the first waiters of a KSock. Only what polls may be more than a task each. */
 static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 {
-	u64 *slow, took;
+	struct kbus_slow *slow;
+	u64 took;
 
 	if (likely(!READ_ONCE(ks->is_polled) || kbus_user_is_current(ks->user))) {
 		wake_up_interruptible_poll(&ks->wq, events);
@@ -130,7 +136,7 @@ static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 	}
 	took = kbus_wake_part(&ks->wq, events);
 	slow = kbus_user_slow(ks->user);
-	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(*slow)))
+	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(slow->over)))
 		kbus_user_took(ks->user, slow, took);
 }
 

@@ -99,6 +99,13 @@ def test_what_is_quick_for_one_is_no_credit_with_others(
         each.set_max_messages(10_000)
         each.bind(name)
 
+    def wakes_at_once(uid: int) -> bool:
+        before = times_late()
+        os.setresuid(uid, uid, 0)
+        raw.send(sender, raw.message(b"$.Slow"))
+        os.setresuid(0, 0, 0)
+        return times_late() == before
+
     def poll_often() -> None:
         room = (POLLED + 100, POLLED + 100)
         resource.setrlimit(resource.RLIMIT_NOFILE, room)
@@ -119,8 +126,11 @@ def test_what_is_quick_for_one_is_no_credit_with_others(
         quick.unbind("$.Quick")
         quick.bind("$.Quick")
         if times_late():
-            return
-    pytest.fail("what is slow is not left to a worker")
+            break
+    else:
+        pytest.fail("what is slow is not left to a worker")
+    # Others wake it at once. Accounts are shared now and then, but not by all of these.
+    assert any(wakes_at_once(uid) for uid in range(ACCOMPLICE - 8, ACCOMPLICE))
 
 
 @pytest.mark.rule(45)
