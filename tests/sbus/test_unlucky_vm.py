@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,8 @@ def test_who_has_left_makes_room_for_who_comes(daemon: StartDaemon) -> None:
             while True:
                 settle(stack.enter_context(running.client()))
         running.signal(signal.SIGSTOP)
+        # Until then it may be about to accept whoever comes.
+        wait_until(lambda: ") T " in Path(f"/proc/{running.pid}/stat").read_text(), "it has stopped")
         first.close()
         with running.client() as late:
             running.signal(signal.SIGCONT)
