@@ -155,10 +155,10 @@ class Ksock(Settings):
         Raises OSError with EINVAL, EMSGSIZE or ENAMETOOLONG for what cannot be a message; then
         all that was written of it is dropped. EALREADY while a message waits for ``send``.
         """
-        rest = memoryview(data).cast("B")
+        rest = whole = memoryview(data).cast("B")
         while rest:
             rest = rest[os.write(self.fileno(), rest) :]
-        return memoryview(data).nbytes
+        return len(whole)
 
     def write_msg(self, message: Message) -> None:
         """Write a whole message. ``send`` sends it. If this fails, nothing of it stays behind."""

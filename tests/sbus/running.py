@@ -156,6 +156,14 @@ def connected(path: str) -> socket.socket:
     return connection
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a daemon in the background has ended; it is no child of whoever asks."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def settle(client: Client) -> None:
     """Come back when the daemon has done all that this client has sent."""
     client.whoami(PATIENCE)

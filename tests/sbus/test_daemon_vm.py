@@ -19,7 +19,7 @@ from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become, in_child
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.forked import run
-from tests.sbus.running import DAEMON, Daemon, receive, settle
+from tests.sbus.running import DAEMON, Daemon, has_ended, receive, settle
 
 
 def refused(place: Path, *options: str) -> str:
@@ -160,16 +160,8 @@ def test_rule_background_and_pid_file(place: Path) -> None:
     assert os.getsid(pid) != os.getsid(0)
     assert "still lives" in refused(place, "-f", "-a", str(place / "other"), "-p", str(pidfile))
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: _has_ended(pid), "it has ended")
+    wait_until(lambda: has_ended(pid), "it has ended")
     assert os.listdir(place) == []
-
-
-def _has_ended(pid: int) -> bool:
-    """It is nobody's child here, and whether somebody else waits for it is not for this test."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_a_background_daemon_that_cannot_start(place: Path) -> None:

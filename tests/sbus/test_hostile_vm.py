@@ -62,11 +62,9 @@ def test_what_is_behind_a_fatal_packet_does_nothing(daemon: StartDaemon) -> None
         listener.subscribe("a")
         settle(listener)
         running.signal(signal.SIGSTOP)
-        for count, fatal in ((20, b"SUB !/cred/*"), (20, b"")):
-            for _ in range(count):
-                publisher.send(b"MSG a\0x")
-            if fatal:
-                publisher.send(fatal)
+        messages = [b"MSG a\0x"] * 20
+        for packet in (*messages, b"SUB !/cred/*", *messages):
+            publisher.send(packet)
         running.signal(signal.SIGCONT)
         assert is_closed(publisher)
         assert receive(listener, 20) == [(b"a", b"x")] * 20

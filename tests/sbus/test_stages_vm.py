@@ -16,7 +16,7 @@ from kbus.sbus import Client
 from kbus.sbus import daemon as command
 from kbus.sbus.daemonise import DEFAULT_PIDFILE
 from tests.kernel.helpers import wait_until
-from tests.sbus.running import receive, settle
+from tests.sbus.running import has_ended, receive, settle
 
 RANDOM = "/dev/unix/abstract"
 
@@ -56,14 +56,6 @@ def talk(address: str) -> None:
         settle(one)
         other.publish("stage/one", b"hello")
         assert receive(one, 1) == [(b"stage/one", b"hello")]
-
-
-def has_ended(pid: int) -> bool:
-    """Nobody here waits for the daemon's process."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 @pytest.mark.parametrize("ends_with", ["the last client", "a signal"])
