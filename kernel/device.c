@@ -49,7 +49,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	mutex_init(&dev->snapshot_lock);
 	spin_lock_init(&dev->lock);
 	init_waitqueue_head(&dev->thaw);
-	INIT_LIST_HEAD(&dev->waits);
+	dev->asking = RB_ROOT;
 	xa_init(&dev->groups);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);
 	dev->next_ksock_id = max(READ_ONCE(kbus_first_ksock_id), 1U);
@@ -139,10 +139,8 @@ static void kbus_devs_look_again(struct work_struct *work)
 	unsigned int i;
 
 	mutex_lock(&kbus_devs_lock);
-	for (i = 0; i < kbus_nr_devs; i++) {
-		kbus_wait_wake_device(kbus_devs[i]);
-		kbus_dev_report_losses(kbus_devs[i]);
-	}
+	for (i = 0; i < kbus_nr_devs; i++)
+		kbus_dev_look_again(kbus_devs[i]);
 	mutex_unlock(&kbus_devs_lock);
 }
 

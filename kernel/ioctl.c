@@ -248,7 +248,7 @@ static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 	kbus_wakes_end(&wakes);
 	/* What does not even fit an empty queue now is refused. */
 	if (is_other)
-		kbus_wait_wake_all(ks);
+		kbus_wait_wake_changed(ks);
 	kbus_ksock_report_losses(ks);
 	return 0;
 }
@@ -311,7 +311,7 @@ static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
 		return err;
 	WRITE_ONCE(ks->q.only_once, on);
 	/* A message of which fewer copies are needed may fit now. */
-	kbus_wait_wake_all(ks);
+	kbus_wait_wake_changed(ks);
 	return 0;
 }
 

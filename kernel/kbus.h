@@ -43,6 +43,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
+#include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <linux/rhashtable.h>
 #include <linux/sched/clock.h>
@@ -204,6 +205,13 @@ static inline void kbus_group_leave(struct mem_cgroup *before)
 int kbus_name_check(const char *name, size_t len);
 char kbus_name_wildcard(const char *name, size_t len);
 bool kbus_name_matches(const char *bound, size_t bound_len, const char *name, size_t len);
+
+/* The length of what all names that are bound by this begin with */
+static inline size_t kbus_name_fixed_len(const char *bound, size_t len)
+{
+	return len - (kbus_name_wildcard(bound, len) ? 1 : 0);
+}
+
 bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
@@ -536,9 +544,9 @@ struct kbus_queue {
 	bool only_once;
 	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
-	/* kbus_wait.node of those who wait for room here: */
-	struct list_head line;		/* those for whom a task sleeps, by kbus_wait.since; */
-	struct kbus_sum line_needs;	/* what all of them need */
+	/* Those who wait for room here: */
+	struct rb_root_cached line;	/* kbus_wait.in_line, by kbus_wait.since; */
+	struct kbus_sum line_needs;	/* what all of them need; kbus_wait.node: */
 	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
 	u64 changes;			/* for each of which all of them are looked at once */
 	struct list_head ready;		/* those who may go on, but sleep not or too long */
@@ -546,10 +554,16 @@ struct kbus_queue {
 	struct delayed_work patience;	/* ends with whoever is first and does not go on */
 };
 
+/* Does somebody sleep until there is room? The queue's lock is held. */
+static inline bool kbus_queue_has_line(const struct kbus_queue *q)
+{
+	return !RB_EMPTY_ROOT(&q->line.rb_root);
+}
+
 /* Is anything to be done when there is room? The queue's lock is held. */
 static inline bool kbus_queue_is_waited_for(const struct kbus_queue *q)
 {
-	return !list_empty(&q->line) || !list_empty(&q->kept);
+	return kbus_queue_has_line(q) || !list_empty(&q->kept);
 }
 
 /**
@@ -617,31 +631,31 @@ void kbus_queue_cache_exit(void);
 
 /**
  * struct kbus_wait - a message of a KSock that waits for room on another
- * @node: in kbus_queue.line, .kept or .ready of @on; that queue's lock
- * @by_device: in kbus_dev.waits
+ * @by_ksock: in kbus_ksock.waits of @on; kbus_dev.lock
+ * @by_name: in kbus_dev.asking, if the message is a Request; kbus_dev.lock
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
  * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
- * @need: what it waits for; the lock of @on's queue, as are:
+ * @in_line: in kbus_queue.line, if a task sleeps for it; the lock of @on's queue, as are:
+ * @node: else in kbus_queue.kept, or .ready
+ * @need: what it waits for
  * @sleepers: tasks inside SEND that sleep for it, or have until now
  * @ready: SEND is worth another try,
  * @ready_since: since then, in jiffies
- * @is_in_line: @node is in kbus_queue.line
  * @seen: kbus_queue.changes when it was last looked at whether it may go on
- * @is_request: the message is a Request; kbus_dev.lock
  */
 struct kbus_wait {
-	struct list_head node;
-	struct list_head by_device;
+	struct rb_node by_ksock;
+	struct rb_node by_name;
 	struct kbus_ksock *on;
 	u64 since;
+	struct rb_node in_line;
+	struct list_head node;
 	struct kbus_need need;
 	u32 sleepers;
 	bool ready;
 	unsigned long ready_since;
-	bool is_in_line;
 	u64 seen;
-	bool is_request;
 };
 
 struct kbus_send;
@@ -651,17 +665,35 @@ bool kbus_wait_is_hopeless(struct kbus_send *s);
 int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan);
 void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
 void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes);
-bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need);
-void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
 void kbus_wait_wake_bound(struct kbus_ksock *on, const char *bound, size_t len);
 void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len);
 void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len);
 void kbus_wait_wake_all(struct kbus_ksock *on);
 void kbus_wait_need_less(struct kbus_ksock *ks);
-void kbus_wait_wake_device(struct kbus_dev *dev);
+void kbus_wait_wake_changed(struct kbus_ksock *on);
 void kbus_wait_on_gone(struct kbus_ksock *on);
+
+/* ---- line.c: who of them may go on ---- */
+
+static inline void kbus_wait_init(struct kbus_wait *wait)
+{
+	RB_CLEAR_NODE(&wait->by_name);
+	RB_CLEAR_NODE(&wait->in_line);
+	INIT_LIST_HEAD(&wait->node);
+}
+
+void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign);
+void kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need);
+void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait);
+void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait);
+void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
+			  struct kbus_wakes *wakes);
+bool kbus_line_has_older(const struct kbus_queue *q, const struct kbus_wait *wait);
+bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need);
+void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
 void kbus_line_patience_ends(struct work_struct *work);
 u64 kbus_line_go_on(struct kbus_queue *q);
+void kbus_line_end(struct kbus_queue *q);
 
 /*
  * End a change of the queue: let those in its line go on who may. Whoever has only
@@ -706,7 +738,7 @@ struct kbus_dev {
 	u32 last_serial;
 	u64 sent;
 	bool report_binds;
-	struct list_head waits;		/* kbus_wait.by_device, by kbus_wait.since */
+	struct rb_root asking;		/* kbus_wait.by_name */
 	u32 nr_waits;
 	u64 last_wait;
 };
@@ -903,6 +935,7 @@ struct kbus_ksock {
 	struct kbus_plan plan;
 	struct kbus_msg *lost_msg;	/* for the next KBUS_NAME_MESSAGES_LOST */
 	struct kbus_wait wait;
+	struct rb_root waits;		/* kbus_wait.by_ksock of those who wait for it */
 };
 
 extern const struct file_operations kbus_fops;
@@ -929,7 +962,7 @@ void kbus_ksock_drop_out(struct kbus_ksock *ks);
 void kbus_ksock_settle(struct kbus_ksock *ks);
 bool kbus_ksock_can_report(struct kbus_ksock *ks);
 void kbus_ksock_report_losses(struct kbus_ksock *ks);
-void kbus_dev_report_losses(struct kbus_dev *dev);
+void kbus_dev_look_again(struct kbus_dev *dev);
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 /* ---- ioctl.c ---- */

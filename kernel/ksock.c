@@ -47,8 +47,8 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	INIT_LIST_HEAD(&ks->owed);
 	INIT_LIST_HEAD(&ks->plan.node);
 	INIT_LIST_HEAD(&ks->plan.items);
-	INIT_LIST_HEAD(&ks->wait.node);
-	INIT_LIST_HEAD(&ks->wait.by_device);
+	kbus_wait_init(&ks->wait);
+	ks->waits = RB_ROOT;
 	ks->pid = get_pid(task_tgid(current));
 	ks->uid = current_euid();
 	ks->gid = current_egid();
@@ -389,8 +389,8 @@ void kbus_ksock_report_losses(struct kbus_ksock *ks)
 	kbus_wakes_end(&wakes);
 }
 
-/* The same for all KSocks of a device */
-void kbus_dev_report_losses(struct kbus_dev *dev)
+/* A limit of all KSocks has changed: there may be room for those who wait, and for reports. */
+void kbus_dev_look_again(struct kbus_dev *dev)
 {
 	struct kbus_ksock *ks;
 	unsigned long id = 0;
@@ -405,6 +405,7 @@ void kbus_dev_report_losses(struct kbus_dev *dev)
 			kbus_ksock_get(ks);
 		spin_unlock(&dev->lock);
 		if (ks) {
+			kbus_wait_wake_all(ks);
 			kbus_ksock_report_losses(ks);
 			kbus_ksock_put(ks);
 		}

@@ -268,7 +268,7 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	spin_lock(&ks->q.lock);
 	plan->room = kbus_queue_room(&ks->q, U32_MAX, msg, plan->paid, is_answer);
 	plan->has_room_for_answer = is_answer && kbus_queue_takes_answer(&ks->q, msg->len);
-	plan->has_line = !list_empty(&ks->q.line);
+	plan->has_line = kbus_queue_has_line(&ks->q);
 	spin_unlock(&ks->q.lock);
 	return plan;
 }

@@ -2,273 +2,82 @@
 /*
  * Senders whose message waits for room (KBUS_BIT_ALL_OR_WAIT).
  *
- * A message waits for one KSock at a time that has no room for it. If a task
- * sleeps in SEND for it, it is in the line of that KSock's queue, in the order
- * in which the messages began to wait; nobody behind it takes room that it needs. A
- * message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
- * never come back. Nor does one whose task may go on, but does not get a processor: it
- * has lost its turn after a while.
+ * A message waits for one KSock at a time that has no room for it. Who may go on
+ * is decided at that KSock's queue (line.c). Whoever may go on tries again,
+ * from the beginning: the message is sent, or refused, or waits for another
+ * KSock, or for the same one. In all but the last case it leaves the line, so that this is
+ * settled again.
  *
- * kbus_line_settle() decides who may go on. It is called at the end of whatever
- * changes what a queue can take, or changes its line: see kbus_queue_unlock().
- * Whoever may go on tries again, from the beginning: the message is sent, or
- * refused, or joins the line of another KSock, or stays where it was. In all but the last
- * case it leaves the line, so that this is settled again.
+ * Those who wait for a KSock are found by the KSock, and Requests by their name, so that
+ * whoever changes something looks only at those whom it may concern.
  */
 #include <linux/poll.h>
 
 #include "kbus.h"
 #include "trace.h"
 
-/* So long, in jiffies, others wait for whoever is first in line to use its turn. */
-#define KBUS_PATIENCE	(HZ / 10)
-
-static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
+/* In both trees whoever began to wait earlier comes first, in one of them for each name. */
+static bool kbus_wait_is_older(struct rb_node *a, const struct rb_node *b)
 {
-	return container_of(wait, struct kbus_ksock, wait);
+	return rb_entry(a, struct kbus_wait, by_ksock)->since <
+		rb_entry(b, struct kbus_wait, by_ksock)->since;
 }
 
-static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
+/* The order of names, in which those with the same beginning come one after the other */
+static int kbus_wait_name_order(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	return container_of(q, struct kbus_ksock, q);
+	int order = memcmp(a, b, min(a_len, b_len));
+
+	if (order)
+		return order;
+	return a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* One message more, or one less, needs what is summed up. */
-static void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign)
+static const char *kbus_wait_name(const struct kbus_wait *wait, size_t *len)
 {
-	sum->slots += sign * ((u64)need->copies + need->own_slots);
-	sum->queue_bytes += sign * ((u64)need->copies * need->len +
-				    need->own_slots * KBUS_STATUS_LEN);
-	sum->user_bytes += sign * need->bytes;
+	const struct kbus_msg *msg = container_of(wait, struct kbus_ksock, wait)->out;
+
+	*len = kbus_msg_header(msg)->name_len;
+	return kbus_msg_name(msg);
 }
 
-/* The message is in the line no more; whoever calls moves it, or removes it. */
-static void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait)
+/* Does a Request come after those of this name that have waited since @since? */
+static bool kbus_wait_is_after(const struct kbus_wait *wait, const char *name, size_t len,
+			       u64 since)
 {
-	lockdep_assert_held(&q->lock);
-	if (!wait->is_in_line)
-		return;
-	wait->is_in_line = false;
-	kbus_sum_add(&q->line_needs, &wait->need, -1);
+	size_t its_len;
+	const char *its = kbus_wait_name(wait, &its_len);
+	int order = kbus_wait_name_order(its, its_len, name, len);
+
+	return order > 0 || (!order && wait->since > since);
 }
 
-/* What a message needs is known, or has changed. */
-static void kbus_wait_set_need(struct kbus_queue *q, struct kbus_wait *wait,
-			       const struct kbus_need *need)
+static bool kbus_wait_is_before(struct rb_node *a, const struct rb_node *b)
 {
-	lockdep_assert_held(&q->lock);
-	if (wait->is_in_line)
-		kbus_sum_add(&q->line_needs, &wait->need, -1);
-	wait->need = *need;
-	if (wait->is_in_line)
-		kbus_sum_add(&q->line_needs, &wait->need, 1);
-}
+	const struct kbus_wait *one = rb_entry(a, struct kbus_wait, by_name);
+	size_t len;
+	const char *name = kbus_wait_name(one, &len);
 
-/* Look in a while whether whoever is first in line has used its turn. */
-static void kbus_line_be_patient(struct kbus_queue *q)
-{
-	if (delayed_work_pending(&q->patience))
-		return;
-	kbus_ksock_get(kbus_line_ksock(q));
-	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_PATIENCE))
-		/* Not the last one: it is a place to wait at. */
-		kbus_ksock_put(kbus_line_ksock(q));
-}
-
-/* From now on SEND is worth another try; the lock of the queue waited for is held. */
-static void kbus_wait_make_ready(struct kbus_wait *wait, struct kbus_queue *q,
-				 struct kbus_wakes *wakes)
-{
-	lockdep_assert_held(&q->lock);
-	trace_wait(kbus_line_ksock(q)->dev->index, kbus_wait_ksock(wait)->id,
-		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
-	WRITE_ONCE(wait->ready, true);
-	wait->ready_since = jiffies;
-	if (wait->sleepers)
-		kbus_line_be_patient(q);
-	else
-		list_move_tail(&wait->node, &q->ready);
-	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
-}
-
-/*
- * The queue lacks bytes of its user's: be told when there are more. Return false if
- * that has only begun now, so that it must be seen whether there are meanwhile.
- */
-static bool kbus_queue_starves(struct kbus_queue *q)
-{
-	struct kbus_user *user = kbus_line_ksock(q)->user;
-	bool did;
-
-	lockdep_assert_held(&q->lock);
-	spin_lock(&user->lock);
-	did = !list_empty(&q->starving);
-	if (!did)
-		list_add_tail(&q->starving, &user->starving);
-	spin_unlock(&user->lock);
-	/* Pairs with kbus_user_uncharge(): one of the two sees what the other did. */
-	smp_mb();
-	return did;
-}
-
-/*
- * Is there room for what a message needs, or may it need less by now, because a binding
- * of another KSock has gone? If the user's bytes lack, the queue will be told.
- */
-bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
-{
-	if (!kbus_queue_has_room_for(q, need))
-		return false;
-	while (!kbus_queue_has_bytes_for(q, need)) {
-		if (need->at != READ_ONCE(kbus_line_ksock(q)->dev->bindings_changed))
-			return true;
-		if (kbus_queue_starves(q))
-			return false;
-	}
-	return true;
-}
-
-/* Does somebody sleep in the line that began to wait before @wait? */
-static bool kbus_wait_is_behind(const struct kbus_wait *wait, struct kbus_queue *q)
-{
-	struct kbus_wait *first = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-
-	return first && (!wait->since || first->since < wait->since);
-}
-
-/*
- * Is another try worth while? What will never have room is to be refused. What is behind
- * the line is looked at again when the first one leaves that.
- */
-static bool kbus_wait_may_go_on(const struct kbus_wait *wait, struct kbus_queue *q)
-{
-	return !kbus_queue_can_ever_take(q, &wait->need) ||
-		(!kbus_wait_is_behind(wait, q) && kbus_line_fits(q, &wait->need));
-}
-
-/*
- * Look at kept messages that have not been looked at since the queue changed, which are
- * the first ones. If there are many, a worker goes on with them.
- */
-static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes)
-{
-	struct kbus_wait *wait;
-	u32 count = 0;
-
-	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
-	       wait->seen != q->changes) {
-		if (count++ == KBUS_WAKES) {
-			kbus_wake_later(kbus_line_ksock(q), 0);
-			return;
-		}
-		wait->seen = q->changes;
-		if (kbus_wait_may_go_on(wait, q))
-			kbus_wait_make_ready(wait, q, wakes);
-		else
-			list_move_tail(&wait->node, &q->kept);
-	}
-}
-
-/**
- * kbus_line_settle() - let those who wait for room at a queue go on who may
- * @q: the queue; its lock is held
- * @wakes: gets those who are to be woken
- *
- * That is the first one in the line, and every message that is kept, if there is room for
- * what it needs. One that did not need what it lacks here would take and give back
- * what it needs elsewhere, and so wake others for nothing.
- */
-void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
-{
-	struct kbus_wait *wait;
-
-	lockdep_assert_held(&q->lock);
-	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-	if (wait && !wait->ready && kbus_wait_may_go_on(wait, q))
-		kbus_wait_make_ready(wait, q, wakes);
-	else if (wait && wait->ready)
-		kbus_line_be_patient(q);
-	q->changes++;
-	kbus_line_settle_kept(q, wakes);
-}
-
-/* For a worker: look at more of the kept messages. Return how long it takes, in ns. */
-u64 kbus_line_go_on(struct kbus_queue *q)
-{
-	struct kbus_wakes wakes __uninitialized;
-	u64 began;
-
-	kbus_wakes_init_late(&wakes);
-	began = kbus_stopwatch_start();
-	spin_lock(&q->lock);
-	kbus_line_settle_kept(q, &wakes);
-	spin_unlock(&q->lock);
-	return kbus_stopwatch_stop(began);
-}
-
-/*
- * Whoever is first in line has been ready for too long: its task is throttled, say. It loses
- * its turn, and with it some others of the same user, so that these do not take as long one
- * after the other. They keep their age, and come first again if they have to wait once more.
- */
-static void kbus_line_lose_turn(struct kbus_queue *q, struct kbus_wakes *wakes)
-{
-	struct kbus_wait *wait, *next;
-	struct kbus_user *user = NULL;
-	u32 count = 0;
-
-	lockdep_assert_held(&q->lock);
-	list_for_each_entry_safe(wait, next, &q->line, node) {
-		if (count++ == KBUS_STEP)
-			return;
-		if (!user)
-			user = kbus_wait_ksock(wait)->user;
-		if (kbus_wait_ksock(wait)->user != user)
-			continue;
-		if (!wait->ready)
-			kbus_wait_make_ready(wait, q, wakes);
-		kbus_line_leave(q, wait);
-		list_move_tail(&wait->node, &q->ready);
-	}
-}
-
-/* Whoever is first in line may have been ready for too long. */
-void kbus_line_patience_ends(struct work_struct *work)
-{
-	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
-	struct kbus_wakes wakes __uninitialized;
-	struct kbus_wait *wait;
-
-	kbus_wakes_init(&wakes);
-	spin_lock(&q->lock);
-	wait = list_first_entry_or_null(&q->line, struct kbus_wait, node);
-	if (wait && wait->ready) {
-		if (time_before(jiffies, wait->ready_since + KBUS_PATIENCE))
-			kbus_line_be_patient(q);
-		else
-			kbus_line_lose_turn(q, &wakes);
-	}
-	kbus_queue_unlock(q, &wakes);
-	kbus_wakes_end(&wakes);
-	kbus_ksock_put(kbus_line_ksock(q));
+	return kbus_wait_is_after(rb_entry(b, struct kbus_wait, by_name), name, len, one->since);
 }
 
 /* Wait for nobody; the task that calls is one of the sleepers if it has @slept. */
 static void kbus_wait_leave(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 {
-	struct kbus_ksock *on = ks->wait.on;
+	struct kbus_wait *wait = &ks->wait;
+	struct kbus_ksock *on = wait->on;
 
 	lockdep_assert_held(&ks->dev->lock);
 	if (!on) {
-		ks->wait.sleepers -= slept;
+		wait->sleepers -= slept;
 		return;
 	}
+	rb_erase(&wait->by_ksock, &on->waits);
+	wait->on = NULL;
 	spin_lock(&on->q.lock);
-	ks->wait.sleepers -= slept;
-	list_del_init(&ks->wait.node);
-	kbus_line_leave(&on->q, &ks->wait);
+	wait->sleepers -= slept;
+	kbus_line_leave(&on->q, wait);
 	kbus_queue_unlock(&on->q, wakes);
-	ks->wait.on = NULL;
 }
 
 /* The message that @ks has written waits, from now on unless it does already. */
@@ -280,31 +89,9 @@ static void kbus_wait_begin(struct kbus_ksock *ks, bool is_request)
 	if (ks->wait.since)
 		return;
 	WRITE_ONCE(ks->wait.since, ++dev->last_wait);
-	ks->wait.is_request = is_request;
-	list_add_tail(&ks->wait.by_device, &dev->waits);
+	if (is_request)
+		rb_add(&ks->wait.by_name, &dev->asking, kbus_wait_is_before);
 	dev->nr_waits++;
-}
-
-/* Put @wait where it belongs in the queue: in the line, if a task sleeps for it. */
-static void kbus_wait_join(struct kbus_wait *wait, struct kbus_queue *q)
-{
-	struct list_head *before = &q->kept;
-	struct kbus_wait *other;
-
-	lockdep_assert_held(&q->lock);
-	list_del_init(&wait->node);
-	wait->seen = q->changes;
-	wait->is_in_line = wait->sleepers;
-	if (wait->is_in_line) {
-		before = &q->line;
-		list_for_each_entry_reverse(other, &q->line, node) {
-			if (other->since < wait->since)
-				break;
-			before = &other->node;
-		}
-		kbus_sum_add(&q->line_needs, &wait->need, 1);
-	}
-	list_add_tail(&wait->node, before);
 }
 
 /* What a message must have of the KSock that a plan is for, and of no other */
@@ -376,7 +163,7 @@ static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_ksock *
 	struct kbus_sum all;
 
 	lockdep_assert_held(&on->q.lock);
-	if (!kbus_wait_is_behind(wait, &on->q))
+	if (!kbus_line_has_older(&on->q, wait))
 		return kbus_line_fits(&on->q, need);
 	if (wait->on == on)
 		return false;
@@ -399,20 +186,20 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 	spin_lock(&q->lock);
 	waits = !kbus_wait_has_room(wait, on, now);
 	if (waits) {
-		kbus_wait_set_need(q, wait, later);
-		wait->on = on;
-		WRITE_ONCE(wait->ready, false);
 		if (s->sleep && !s->slept) {
 			wait->sleepers++;
 			s->slept = true;
 		}
-		if (!wait->is_in_line)
-			kbus_wait_join(wait, q);
+		kbus_line_join(q, wait, later);
 		trace_wait(s->dev->index, s->sender->id, on->id, KBUS_TRACE_WAIT_BEGIN,
 			   kbus_msg_header(s->home.msg));
 	}
 	/* Not kbus_queue_unlock(): what waits here now was in nobody's way before. */
 	spin_unlock(&q->lock);
+	if (waits && wait->on != on) {
+		wait->on = on;
+		rb_add(&wait->by_ksock, &on->waits, kbus_wait_is_older);
+	}
 	return waits;
 }
 
@@ -475,7 +262,10 @@ void kbus_wait_end(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 		return;
 	WRITE_ONCE(ks->wait.since, 0);
 	WRITE_ONCE(ks->wait.ready, true);
-	list_del_init(&ks->wait.by_device);
+	if (!RB_EMPTY_NODE(&ks->wait.by_name)) {
+		rb_erase(&ks->wait.by_name, &ks->dev->asking);
+		RB_CLEAR_NODE(&ks->wait.by_name);
+	}
 	ks->dev->nr_waits--;
 	kbus_wakes_add(wakes, ks, EPOLLOUT | EPOLLWRNORM);
 }
@@ -503,24 +293,21 @@ void kbus_wait_keep(struct kbus_ksock *ks, bool slept, struct kbus_wakes *wakes)
 	q = &wait->on->q;
 	spin_lock(&q->lock);
 	wait->sleepers--;
-	if (!wait->sleepers) {
-		kbus_line_leave(q, wait);
-		list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
-	}
+	if (!wait->sleepers)
+		kbus_line_keep(q, wait);
 	kbus_queue_unlock(q, wakes);
 }
 
-/* Let @ks try again, whatever it waits for. */
-static void kbus_wait_retry(struct kbus_ksock *ks, struct kbus_wakes *wakes)
+/* Let a message try again, whatever it waits for. */
+static void kbus_wait_retry(struct kbus_wait *wait, struct kbus_wakes *wakes)
 {
-	struct kbus_ksock *on = ks->wait.on;
+	struct kbus_ksock *on = wait->on;
 
-	lockdep_assert_held(&ks->dev->lock);
-	if (!on || READ_ONCE(ks->wait.ready))
+	if (!on || READ_ONCE(wait->ready))
 		return;
 	spin_lock(&on->q.lock);
-	if (!ks->wait.ready)
-		kbus_wait_make_ready(&ks->wait, &on->q, wakes);
+	if (!wait->ready)
+		kbus_line_make_ready(&on->q, wait, wakes);
 	spin_unlock(&on->q.lock);
 }
 
@@ -532,83 +319,158 @@ void kbus_wait_need_less(struct kbus_ksock *ks)
 	kbus_user_look_again(ks->user);
 }
 
-/* Which of those who wait on a device are to try again */
-struct kbus_wait_filter {
-	struct kbus_ksock *on;		/* those who wait for this one; NULL for all */
-	const char *bound;		/* with a message of a name that this brings, or NULL */
+/**
+ * struct kbus_wait_walk - going over those who wait, and what they wait with
+ * @dev: the device
+ * @on: those who wait for this KSock; NULL for all Requests
+ * @bound: with a message of a name that this brings; NULL for any name
+ * @len: the length of @bound
+ * @last: and no longer than since this
+ * @since: the one that was looked at last waits since this; those after it are left,
+ * @at: by their name, if they are Requests, for which this is that one's message
+ */
+struct kbus_wait_walk {
+	struct kbus_dev *dev;
+	struct kbus_ksock *on;
+	const char *bound;
 	size_t len;
-	bool only_requests;
+	u64 last;
+	u64 since;
+	struct kbus_msg *at;
 };
 
-static bool kbus_wait_filter_has(const struct kbus_wait_filter *filter, struct kbus_ksock *ks)
+/* Is this one among those that are left? */
+static bool kbus_walk_is_ahead(const struct kbus_wait_walk *walk, const struct kbus_wait *wait)
 {
-	if ((filter->only_requests && !ks->wait.is_request) ||
-	    (filter->on && ks->wait.on != filter->on))
-		return false;
-	return !filter->bound ||
-		kbus_name_matches(filter->bound, filter->len, kbus_msg_name(ks->out),
-				  kbus_msg_header(ks->out)->name_len);
+	if (walk->on)
+		return wait->since > walk->since;
+	if (walk->at)
+		return kbus_wait_is_after(wait, kbus_msg_name(walk->at),
+					  kbus_msg_header(walk->at)->name_len, walk->since);
+	return kbus_wait_is_after(wait, walk->bound, kbus_name_fixed_len(walk->bound, walk->len),
+				  0);
 }
 
-/*
- * Of those behind @place in the list of waits, which moves on, and up to the one that waits
- * since @last, let a few try again. Return whether there are more.
- */
-static bool kbus_wait_wake_some(struct kbus_dev *dev, const struct kbus_wait_filter *filter,
-				struct kbus_wait *place, u64 last, struct kbus_wakes *wakes)
+static struct kbus_wait *kbus_walk_entry(const struct kbus_wait_walk *walk,
+					 struct rb_node *node)
 {
-	u32 count;
+	if (!node)
+		return NULL;
+	return walk->on ? rb_entry(node, struct kbus_wait, by_ksock) :
+		rb_entry(node, struct kbus_wait, by_name);
+}
 
-	lockdep_assert_held(&dev->lock);
-	for (count = 0; count < KBUS_STEP && wakes->count < wakes->room; count++) {
-		struct kbus_wait *wait = list_next_entry(place, by_device);
+/* The first one of those that are left, or NULL */
+static struct kbus_wait *kbus_walk_first(const struct kbus_wait_walk *walk)
+{
+	struct rb_node *node = walk->on ? walk->on->waits.rb_node : walk->dev->asking.rb_node;
+	struct kbus_wait *first = NULL;
 
-		if (list_entry_is_head(wait, &dev->waits, by_device) || wait->since > last)
-			return false;
-		list_move(&place->by_device, &wait->by_device);
-		/* Else it is the place of somebody else who goes through the list. */
-		if (wait->since && kbus_wait_filter_has(filter, kbus_wait_ksock(wait)))
-			kbus_wait_retry(kbus_wait_ksock(wait), wakes);
+	while (node) {
+		struct kbus_wait *wait = kbus_walk_entry(walk, node);
+
+		if (kbus_walk_is_ahead(walk, wait)) {
+			first = wait;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
 	}
-	return true;
+	return first;
 }
 
-/* Does nobody wait for @on? Whoever begins to from here on knows why this is asked. */
-static bool kbus_wait_has_nobody(struct kbus_ksock *on)
+static struct kbus_wait *kbus_walk_next(const struct kbus_wait_walk *walk,
+					struct kbus_wait *wait)
 {
-	bool has_nobody;
-
-	spin_lock(&on->q.lock);
-	has_nobody = list_empty(&on->q.line) && list_empty(&on->q.kept);
-	spin_unlock(&on->q.lock);
-	return has_nobody;
+	return kbus_walk_entry(walk, rb_next(walk->on ? &wait->by_ksock : &wait->by_name));
 }
 
-/* Let those who wait on a device try again, in steps. */
-static void kbus_wait_wake(struct kbus_dev *dev, const struct kbus_wait_filter *filter)
+/* Does none of those from @wait on concern the walk? */
+static bool kbus_walk_is_over(const struct kbus_wait_walk *walk, const struct kbus_wait *wait)
+{
+	size_t len, fixed_len;
+	const char *name;
+
+	if (!wait)
+		return true;
+	if (walk->on)
+		return wait->since > walk->last;
+	name = kbus_wait_name(wait, &len);
+	fixed_len = kbus_name_fixed_len(walk->bound, walk->len);
+	if (len < fixed_len || memcmp(name, walk->bound, fixed_len))
+		return true;
+	/* Longer names come after the name itself. */
+	return len > fixed_len && fixed_len == walk->len;
+}
+
+static bool kbus_walk_has(const struct kbus_wait_walk *walk, const struct kbus_wait *wait)
+{
+	const char *name;
+	size_t len;
+
+	if (wait->since > walk->last)
+		return false;
+	if (!walk->bound)
+		return true;
+	name = kbus_wait_name(wait, &len);
+	return kbus_name_matches(walk->bound, walk->len, name, len);
+}
+
+/* Remember how far the walk has come; return a message that it needs no more. */
+static struct kbus_msg *kbus_walk_stay(struct kbus_wait_walk *walk, struct kbus_wait *wait)
+{
+	struct kbus_msg *before = walk->at;
+
+	walk->since = wait->since;
+	if (walk->on)
+		return NULL;
+	walk->at = container_of(wait, struct kbus_ksock, wait)->out;
+	refcount_inc(&walk->at->refs);
+	return before;
+}
+
+/* Let some of them try again. Return whether there are more. */
+static bool kbus_walk_some(struct kbus_wait_walk *walk, struct kbus_wakes *wakes)
+{
+	struct kbus_msg *before = NULL;
+	struct kbus_wait *wait, *last = NULL;
+	bool more = false;
+	u32 count = 0;
+
+	spin_lock(&walk->dev->lock);
+	for (wait = kbus_walk_first(walk); !kbus_walk_is_over(walk, wait);
+	     wait = kbus_walk_next(walk, wait)) {
+		more = count++ == KBUS_STEP || wakes->count == wakes->room;
+		if (more)
+			break;
+		if (kbus_walk_has(walk, wait))
+			kbus_wait_retry(wait, wakes);
+		last = wait;
+	}
+	if (more)
+		before = kbus_walk_stay(walk, last);
+	spin_unlock(&walk->dev->lock);
+	kbus_msg_put(before);
+	return more;
+}
+
+/* Let those try again whom a walk is for, in steps. */
+static void kbus_walk(struct kbus_wait_walk *walk)
 {
 	struct kbus_wakes wakes __uninitialized;
-	struct kbus_wait place = {};
 	bool more;
-	u64 last;
 
-	if (filter->on && kbus_wait_has_nobody(filter->on))
-		return;
 	kbus_wakes_init(&wakes);
-	spin_lock(&dev->lock);
-	last = dev->last_wait;
-	list_add(&place.by_device, &dev->waits);
+	spin_lock(&walk->dev->lock);
+	walk->last = walk->dev->last_wait;
+	spin_unlock(&walk->dev->lock);
 	do {
-		more = kbus_wait_wake_some(dev, filter, &place, last, &wakes);
-		if (!more)
-			list_del(&place.by_device);
-		spin_unlock(&dev->lock);
+		more = kbus_walk_some(walk, &wakes);
 		kbus_wakes_flush(&wakes);
 		cond_resched();
-		if (more)
-			spin_lock(&dev->lock);
 	} while (more);
 	kbus_wakes_end(&wakes);
+	kbus_msg_put(walk->at);
 }
 
 /*
@@ -617,8 +479,8 @@ static void kbus_wait_wake(struct kbus_dev *dev, const struct kbus_wait_filter *
  */
 void kbus_wait_wake_bound(struct kbus_ksock *on, const char *bound, size_t len)
 {
-	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) {
-		.on = on, .bound = bound, .len = len,
+	kbus_walk(&(struct kbus_wait_walk) {
+		.dev = on->dev, .on = on, .bound = bound, .len = len,
 	});
 }
 
@@ -638,67 +500,54 @@ void kbus_wait_wake_unbound(struct kbus_ksock *on, const char *bound, size_t len
  */
 void kbus_wait_wake_requests(struct kbus_dev *dev, const char *bound, size_t len)
 {
-	kbus_wait_wake(dev, &(struct kbus_wait_filter) {
-		.bound = bound, .len = len, .only_requests = true,
-	});
+	kbus_walk(&(struct kbus_wait_walk) { .dev = dev, .bound = bound, .len = len });
 }
 
-/* What @on takes, or how many copies of a message, has changed for all who wait for it. */
+/* A limit of @on has changed. */
 void kbus_wait_wake_all(struct kbus_ksock *on)
+{
+	kbus_walk(&(struct kbus_wait_walk) { .dev = on->dev, .on = on });
+}
+
+/* So has how many copies of a message it takes. */
+void kbus_wait_wake_changed(struct kbus_ksock *on)
 {
 	spin_lock(&on->dev->lock);
 	WRITE_ONCE(on->dev->bindings_changed, on->dev->bindings_changed + 1);
 	spin_unlock(&on->dev->lock);
 	kbus_wait_need_less(on);
-	kbus_wait_wake(on->dev, &(struct kbus_wait_filter) { .on = on });
-}
-
-/* A limit of all queues has changed. */
-void kbus_wait_wake_device(struct kbus_dev *dev)
-{
-	kbus_wait_wake(dev, &(struct kbus_wait_filter) { });
+	kbus_wait_wake_all(on);
 }
 
 /* @on closes; whoever waits for it need not, and nobody begins to. */
 void kbus_wait_on_gone(struct kbus_ksock *on)
 {
-	struct kbus_queue *q = &on->q;
 	struct kbus_wakes wakes __uninitialized;
-	struct kbus_wait *wait;
-	bool more;
+	struct rb_node *node;
 	u32 count;
 
 	kbus_wakes_init(&wakes);
 	do {
 		spin_lock(&on->dev->lock);
-		spin_lock(&q->lock);
-		list_splice_init(&q->ready, &q->kept);
-		list_splice_init(&q->kept, &q->line);
+		spin_lock(&on->q.lock);
 		count = 0;
-		while ((wait = list_first_entry_or_null(&q->line, struct kbus_wait, node)) &&
-		       count++ < KBUS_STEP && wakes.count < wakes.room) {
-			list_del_init(&wait->node);
-			kbus_line_leave(q, wait);
+		while ((node = on->waits.rb_node) && count++ < KBUS_STEP &&
+		       wakes.count < wakes.room) {
+			struct kbus_wait *wait = rb_entry(node, struct kbus_wait, by_ksock);
+			struct kbus_ksock *ks = container_of(wait, struct kbus_ksock, wait);
+
+			rb_erase(node, &on->waits);
+			kbus_line_leave(&on->q, wait);
 			wait->on = NULL;
-			trace_wait(on->dev->index, kbus_wait_ksock(wait)->id, on->id,
-				   KBUS_TRACE_WAIT_WAKE, NULL);
+			trace_wait(on->dev->index, ks->id, on->id, KBUS_TRACE_WAIT_WAKE, NULL);
 			WRITE_ONCE(wait->ready, true);
-			kbus_wakes_add(&wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
+			kbus_wakes_add(&wakes, ks, EPOLLOUT | EPOLLWRNORM);
 		}
-		more = wait;
-		spin_unlock(&q->lock);
+		spin_unlock(&on->q.lock);
 		spin_unlock(&on->dev->lock);
 		kbus_wakes_flush(&wakes);
 		cond_resched();
-	} while (more);
+	} while (node);
 	kbus_wakes_end(&wakes);
-
-	/* Nobody is in line any more, nor will be. */
-	WARN_ON_ONCE(q->line_needs.slots || q->line_needs.queue_bytes ||
-		     q->line_needs.user_bytes);
-	if (cancel_delayed_work_sync(&q->patience))
-		kbus_ksock_put(on);
-	spin_lock(&on->user->lock);
-	list_del_init(&q->starving);
-	spin_unlock(&on->user->lock);
+	kbus_line_end(&on->q);
 }
