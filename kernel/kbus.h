@@ -126,7 +126,8 @@ struct kbus_user {
 		u64 until;		/* until then a worker does it, in ns */
 	} slow[KBUS_WAKERS];
 	u64 slow_until;			/* the last of these, or later than all of them */
-	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
+	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE(), as is: */
+	u64 tardy_until;		/* until then it holds up nobody who waits for room */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */
@@ -526,6 +527,12 @@ struct kbus_sum {
 	u64 user_bytes;
 };
 
+/* Messages for which tasks sleep */
+struct kbus_line {
+	struct rb_root_cached waits;	/* kbus_wait.in_line, by kbus_wait.since */
+	struct kbus_sum needs;		/* what all of them need */
+};
+
 struct kbus_queue {
 	/* Protects all of it; items are only added with kbus_dev.lock held too */
 	spinlock_t lock;
@@ -545,11 +552,11 @@ struct kbus_queue {
 	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
 	/* Those who wait for room here: */
-	struct rb_root_cached line;	/* kbus_wait.in_line, by kbus_wait.since; */
-	struct kbus_sum line_needs;	/* what all of them need; kbus_wait.node: */
+	struct kbus_line line;		/* those who use their turn, or have not had one, */
+	struct kbus_line tardy;		/* and those who hold up only each other; */
 	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
 	u64 changes;			/* for each of which all of them are looked at once */
-	struct list_head ready;		/* those who may go on, but sleep not or too long */
+	struct list_head ready;		/* and those who may go on, but sleep not or too long */
 	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
 	struct delayed_work patience;	/* ends with whoever is first and does not go on */
 };
@@ -557,7 +564,7 @@ struct kbus_queue {
 /* Does somebody sleep until there is room? The queue's lock is held. */
 static inline bool kbus_queue_has_line(const struct kbus_queue *q)
 {
-	return !RB_EMPTY_ROOT(&q->line.rb_root);
+	return !RB_EMPTY_ROOT(&q->line.waits.rb_root) || !RB_EMPTY_ROOT(&q->tardy.waits.rb_root);
 }
 
 /* Is anything to be done when there is room? The queue's lock is held. */
@@ -636,7 +643,9 @@ void kbus_queue_cache_exit(void);
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
  * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
- * @in_line: in kbus_queue.line, if a task sleeps for it; the lock of @on's queue, as are:
+ * @in_line: in @line, if a task sleeps for it; the lock of @on's queue, as are:
+ * @line: a line of that queue's, or NULL
+ * @is_tardy: others of that kind hold it up
  * @node: else in kbus_queue.kept, or .ready
  * @need: what it waits for
  * @sleepers: tasks inside SEND that sleep for it, or have until now
@@ -650,6 +659,8 @@ struct kbus_wait {
 	struct kbus_ksock *on;
 	u64 since;
 	struct rb_node in_line;
+	struct kbus_line *line;
+	bool is_tardy;
 	struct list_head node;
 	struct kbus_need need;
 	u32 sleepers;
@@ -678,17 +689,18 @@ void kbus_wait_on_gone(struct kbus_ksock *on);
 static inline void kbus_wait_init(struct kbus_wait *wait)
 {
 	RB_CLEAR_NODE(&wait->by_name);
-	RB_CLEAR_NODE(&wait->in_line);
 	INIT_LIST_HEAD(&wait->node);
 }
 
 void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign);
-void kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need);
+bool kbus_line_look_at_user(struct kbus_wait *wait);
+bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need);
 void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait);
 void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait);
 void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
 			  struct kbus_wakes *wakes);
 bool kbus_line_has_older(const struct kbus_queue *q, const struct kbus_wait *wait);
+struct kbus_sum kbus_line_needs(const struct kbus_queue *q, const struct kbus_wait *wait);
 bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need);
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
 void kbus_line_patience_ends(struct work_struct *work);

@@ -6,7 +6,8 @@
  * waits, in the order in which the messages began to wait; nobody behind it takes room that
  * it needs. A message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
  * never come back. Nor does one whose task may go on, but does not get a processor: it
- * has lost its turn after a while.
+ * loses its turn after a while, and its user's messages are in a line of their own for
+ * the next ones, with those of other such users.
  *
  * kbus_line_settle() decides who may go on. It is called at the end of whatever
  * changes what a queue can take, or changes its line: see kbus_queue_unlock().
@@ -18,6 +19,11 @@
 
 /* So long, in jiffies, others wait for whoever is first in line to use its turn. */
 #define KBUS_PATIENCE	(HZ / 10)
+/*
+ * So much longer, in ns, whoever has not used its turn waits for others, and they do not
+ * wait for it: a user takes up a small part of their time.
+ */
+#define KBUS_TARDY	(2 * NSEC_PER_SEC)
 
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
@@ -38,9 +44,9 @@ void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign)
 	sum->user_bytes += sign * need->bytes;
 }
 
-static struct kbus_wait *kbus_line_first(const struct kbus_queue *q)
+static struct kbus_wait *kbus_line_first(const struct kbus_line *line)
 {
-	struct rb_node *first = rb_first_cached(&q->line);
+	struct rb_node *first = rb_first_cached(&line->waits);
 
 	return first ? rb_entry(first, struct kbus_wait, in_line) : NULL;
 }
@@ -51,48 +57,58 @@ static bool kbus_line_is_before(struct rb_node *a, const struct rb_node *b)
 		rb_entry(b, struct kbus_wait, in_line)->since;
 }
 
-/* From now on a task sleeps for the message, which is in the line for that. */
-static void kbus_line_add(struct kbus_queue *q, struct kbus_wait *wait)
+static void kbus_line_add(struct kbus_line *line, struct kbus_wait *wait)
 {
-	rb_add_cached(&wait->in_line, &q->line, kbus_line_is_before);
-	kbus_sum_add(&q->line_needs, &wait->need, 1);
+	rb_add_cached(&wait->in_line, &line->waits, kbus_line_is_before);
+	kbus_sum_add(&line->needs, &wait->need, 1);
+	wait->line = line;
 }
 
-static bool kbus_wait_is_in_line(const struct kbus_wait *wait)
+/* The message is in no line any more, if it was. */
+static void kbus_line_remove(struct kbus_wait *wait)
 {
-	return !RB_EMPTY_NODE(&wait->in_line);
-}
-
-/* The message is in the line no more, if it was. */
-static void kbus_line_remove(struct kbus_queue *q, struct kbus_wait *wait)
-{
-	if (!kbus_wait_is_in_line(wait))
+	if (!wait->line)
 		return;
-	rb_erase_cached(&wait->in_line, &q->line);
-	RB_CLEAR_NODE(&wait->in_line);
-	kbus_sum_add(&q->line_needs, &wait->need, -1);
+	rb_erase_cached(&wait->in_line, &wait->line->waits);
+	kbus_sum_add(&wait->line->needs, &wait->need, -1);
+	wait->line = NULL;
 }
 
-/* A message is to wait at a queue for what it needs; it may wait there already. */
-void kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need)
+/* See whether the sender's user has lost a turn lately. What is decided then holds on. */
+bool kbus_line_look_at_user(struct kbus_wait *wait)
 {
+	u64 until = READ_ONCE(kbus_wait_ksock(wait)->user->tardy_until);
+
+	wait->is_tardy = unlikely(until) && ktime_get_ns() < until;
+	return wait->is_tardy;
+}
+
+/*
+ * A message is to wait at a queue for what it needs; it may wait there already. Return
+ * whether it has left a line for the other one, so that they are to be settled.
+ */
+bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need)
+{
+	struct kbus_line *before = wait->line;
+
 	lockdep_assert_held(&q->lock);
-	kbus_line_remove(q, wait);
+	kbus_line_remove(wait);
 	list_del_init(&wait->node);
 	wait->need = *need;
 	wait->seen = q->changes;
 	WRITE_ONCE(wait->ready, false);
 	if (wait->sleepers)
-		kbus_line_add(q, wait);
+		kbus_line_add(wait->is_tardy ? &q->tardy : &q->line, wait);
 	else
 		list_add_tail(&wait->node, &q->kept);
+	return before && before != wait->line;
 }
 
 /* It does so no more. */
 void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	lockdep_assert_held(&q->lock);
-	kbus_line_remove(q, wait);
+	kbus_line_remove(wait);
 	list_del_init(&wait->node);
 }
 
@@ -100,7 +116,7 @@ void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait)
 void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	lockdep_assert_held(&q->lock);
-	kbus_line_remove(q, wait);
+	kbus_line_remove(wait);
 	list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
 }
 
@@ -124,7 +140,7 @@ void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
 		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
 	wait->ready_since = jiffies;
-	if (kbus_wait_is_in_line(wait))
+	if (wait->line)
 		kbus_line_be_patient(q);
 	else
 		list_move_tail(&wait->node, &q->ready);
@@ -168,12 +184,31 @@ bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need)
 	return true;
 }
 
-/* Does somebody sleep in the line that began to wait before @wait? */
-bool kbus_line_has_older(const struct kbus_queue *q, const struct kbus_wait *wait)
+static bool kbus_line_begins_before(const struct kbus_line *line, const struct kbus_wait *wait)
 {
-	const struct kbus_wait *first = kbus_line_first(q);
+	const struct kbus_wait *first = kbus_line_first(line);
 
 	return first && (!wait->since || first->since < wait->since);
+}
+
+/* Does somebody sleep in the line that began to wait before @wait, and may hold it up? */
+bool kbus_line_has_older(const struct kbus_queue *q, const struct kbus_wait *wait)
+{
+	return kbus_line_begins_before(&q->line, wait) ||
+		(wait->is_tardy && kbus_line_begins_before(&q->tardy, wait));
+}
+
+/* What all those need who may hold it up */
+struct kbus_sum kbus_line_needs(const struct kbus_queue *q, const struct kbus_wait *wait)
+{
+	struct kbus_sum sum = q->line.needs;
+
+	if (wait->is_tardy) {
+		sum.slots += q->tardy.needs.slots;
+		sum.queue_bytes += q->tardy.needs.queue_bytes;
+		sum.user_bytes += q->tardy.needs.user_bytes;
+	}
+	return sum;
 }
 
 /*
@@ -209,30 +244,62 @@ static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes
 	}
 }
 
+/*
+ * Those of users who have lost a turn since they joined the line hold up others no more, once
+ * they are first. Return whether there may be more of them.
+ */
+static bool kbus_line_move_tardy(struct kbus_queue *q)
+{
+	struct kbus_wait *wait;
+	u32 count = 0;
+
+	while ((wait = kbus_line_first(&q->line)) && kbus_line_look_at_user(wait)) {
+		if (count++ == KBUS_STEP)
+			return true;
+		kbus_line_remove(wait);
+		kbus_line_add(&q->tardy, wait);
+	}
+	return false;
+}
+
+static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
+				   struct kbus_wakes *wakes)
+{
+	struct kbus_wait *wait = kbus_line_first(line);
+
+	if (wait && wait->ready)
+		kbus_line_be_patient(q);
+	else if (wait && kbus_line_may_go_on(q, wait))
+		kbus_line_make_ready(q, wait, wakes);
+}
+
+static void kbus_line_settle_lines(struct kbus_queue *q, struct kbus_wakes *wakes)
+{
+	if (kbus_line_move_tardy(q))
+		kbus_wake_later(kbus_line_ksock(q), 0);
+	else
+		kbus_line_settle_first(q, &q->line, wakes);
+	kbus_line_settle_first(q, &q->tardy, wakes);
+}
+
 /**
  * kbus_line_settle() - let those who wait for room at a queue go on who may
  * @q: the queue; its lock is held
  * @wakes: gets those who are to be woken
  *
- * That is the first one in the line, and every message that is kept, if there is room for
+ * That is the first one in each line, and every message that is kept, if there is room for
  * what it needs. One that did not need what it lacks here would take and give back
  * what it needs elsewhere, and so wake others for nothing.
  */
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	struct kbus_wait *wait;
-
 	lockdep_assert_held(&q->lock);
-	wait = kbus_line_first(q);
-	if (wait && !wait->ready && kbus_line_may_go_on(q, wait))
-		kbus_line_make_ready(q, wait, wakes);
-	else if (wait && wait->ready)
-		kbus_line_be_patient(q);
+	kbus_line_settle_lines(q, wakes);
 	q->changes++;
 	kbus_line_settle_kept(q, wakes);
 }
 
-/* For a worker: look at more of the kept messages. Return how long it takes, in ns. */
+/* For a worker: look at more of them. Return how long it takes, in ns. */
 u64 kbus_line_go_on(struct kbus_queue *q)
 {
 	struct kbus_wakes wakes __uninitialized;
@@ -241,6 +308,7 @@ u64 kbus_line_go_on(struct kbus_queue *q)
 	kbus_wakes_init_late(&wakes);
 	began = kbus_stopwatch_start();
 	spin_lock(&q->lock);
+	kbus_line_settle_lines(q, &wakes);
 	kbus_line_settle_kept(q, &wakes);
 	spin_unlock(&q->lock);
 	return kbus_stopwatch_stop(began);
@@ -248,23 +316,32 @@ u64 kbus_line_go_on(struct kbus_queue *q)
 
 /*
  * Whoever is first in line has been ready for too long: its task is throttled, say. It loses
- * its turn, and with it some others of the same user, so that these do not take as long one
- * after the other. They keep their age, and come first again if they have to wait once more.
+ * its turn, and for a while its user's messages hold up only each other and those of
+ * other such users.
  */
-static void kbus_line_lose_turn(struct kbus_queue *q, struct kbus_wakes *wakes)
+static void kbus_line_lose_turn(struct kbus_wait *wait)
 {
-	struct kbus_user *user = kbus_wait_ksock(kbus_line_first(q))->user;
+	WRITE_ONCE(kbus_wait_ksock(wait)->user->tardy_until, ktime_get_ns() + KBUS_TARDY);
+}
+
+/*
+ * The same among those, where some others of the same user lose theirs too, so that
+ * these do not take as long one after the other. They keep their age.
+ */
+static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
+{
+	struct kbus_user *user = kbus_wait_ksock(kbus_line_first(&q->tardy))->user;
 	struct rb_node *node, *next;
 	u32 count = 0;
 
 	lockdep_assert_held(&q->lock);
-	for (node = rb_first_cached(&q->line); node && count++ < KBUS_STEP; node = next) {
+	for (node = rb_first_cached(&q->tardy.waits); node && count++ < KBUS_STEP; node = next) {
 		struct kbus_wait *wait = rb_entry(node, struct kbus_wait, in_line);
 
 		next = rb_next(node);
 		if (kbus_wait_ksock(wait)->user != user)
 			continue;
-		kbus_line_remove(q, wait);
+		kbus_line_remove(wait);
 		if (wait->ready)
 			list_add_tail(&wait->node, &q->ready);
 		else
@@ -272,7 +349,17 @@ static void kbus_line_lose_turn(struct kbus_queue *q, struct kbus_wakes *wakes)
 	}
 }
 
-/* Whoever is first in line may have been ready for too long. */
+/* Whoever is first in line may have been ready for too long. If so, return it. */
+static struct kbus_wait *kbus_line_first_is_late(struct kbus_line *line)
+{
+	struct kbus_wait *wait = kbus_line_first(line);
+
+	if (!wait || !wait->ready || time_before(jiffies, wait->ready_since + KBUS_PATIENCE))
+		return NULL;
+	return wait;
+}
+
+/* For a worker: see who has not used its turn. */
 void kbus_line_patience_ends(struct work_struct *work)
 {
 	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
@@ -281,13 +368,11 @@ void kbus_line_patience_ends(struct work_struct *work)
 
 	kbus_wakes_init(&wakes);
 	spin_lock(&q->lock);
-	wait = kbus_line_first(q);
-	if (wait && wait->ready) {
-		if (time_before(jiffies, wait->ready_since + KBUS_PATIENCE))
-			kbus_line_be_patient(q);
-		else
-			kbus_line_lose_turn(q, &wakes);
-	}
+	wait = kbus_line_first_is_late(&q->line);
+	if (wait)
+		kbus_line_lose_turn(wait);
+	if (kbus_line_first_is_late(&q->tardy))
+		kbus_line_lose_turns(q, &wakes);
 	kbus_queue_unlock(q, &wakes);
 	kbus_wakes_end(&wakes);
 	kbus_ksock_put(kbus_line_ksock(q));
@@ -298,8 +383,10 @@ void kbus_line_end(struct kbus_queue *q)
 {
 	struct kbus_ksock *ks = kbus_line_ksock(q);
 
-	WARN_ON_ONCE(q->line_needs.slots || q->line_needs.queue_bytes ||
-		     q->line_needs.user_bytes);
+	WARN_ON_ONCE(q->line.needs.slots || q->line.needs.queue_bytes ||
+		     q->line.needs.user_bytes);
+	WARN_ON_ONCE(q->tardy.needs.slots || q->tardy.needs.queue_bytes ||
+		     q->tardy.needs.user_bytes);
 	if (cancel_delayed_work_sync(&q->patience))
 		kbus_ksock_put(ks);
 	spin_lock(&ks->user->lock);

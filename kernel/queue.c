@@ -115,7 +115,8 @@ void kbus_queue_init(struct kbus_queue *q)
 {
 	spin_lock_init(&q->lock);
 	INIT_LIST_HEAD(&q->items);
-	q->line = RB_ROOT_CACHED;
+	q->line.waits = RB_ROOT_CACHED;
+	q->tardy.waits = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->kept);
 	INIT_LIST_HEAD(&q->ready);
 	INIT_LIST_HEAD(&q->starving);

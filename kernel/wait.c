@@ -167,7 +167,7 @@ static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_ksock *
 		return kbus_line_fits(&on->q, need);
 	if (wait->on == on)
 		return false;
-	all = on->q.line_needs;
+	all = kbus_line_needs(&on->q, wait);
 	kbus_sum_add(&all, need, 1);
 	return kbus_queue_has_room_for_all(&on->q, &all);
 }
@@ -181,7 +181,7 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 {
 	struct kbus_wait *wait = &s->sender->wait;
 	struct kbus_queue *q = &on->q;
-	bool waits;
+	bool waits, moves = false;
 
 	spin_lock(&q->lock);
 	waits = !kbus_wait_has_room(wait, on, now);
@@ -190,12 +190,15 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 			wait->sleepers++;
 			s->slept = true;
 		}
-		kbus_line_join(q, wait, later);
+		moves = kbus_line_join(q, wait, later);
 		trace_wait(s->dev->index, s->sender->id, on->id, KBUS_TRACE_WAIT_BEGIN,
 			   kbus_msg_header(s->home.msg));
 	}
-	/* Not kbus_queue_unlock(): what waits here now was in nobody's way before. */
-	spin_unlock(&q->lock);
+	/* What was in no line was in nobody's way. */
+	if (moves)
+		kbus_queue_unlock(q, s->wakes);
+	else
+		spin_unlock(&q->lock);
 	if (waits && wait->on != on) {
 		wait->on = on;
 		rb_add(&wait->by_ksock, &on->waits, kbus_wait_is_older);
@@ -233,6 +236,7 @@ int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 	 */
 	now.own_slots = 0;
 	spin_lock(&on->q.lock);
+	kbus_line_look_at_user(wait);
 	has_room = kbus_wait_has_room(wait, on, &now);
 	spin_unlock(&on->q.lock);
 	if (has_room)
