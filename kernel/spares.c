@@ -25,6 +25,8 @@
  */
 #define KBUS_ALL_SPARE_MSGS	1024U
 #define KBUS_ALL_SPARE_PAGES	128U
+/* So many of another group's go for each that is not kept. */
+#define KBUS_SPARES_DROPPED	2
 
 /* Of one processor; whoever is on another may use them, too. */
 struct kbus_spares {
@@ -86,7 +88,10 @@ static unsigned long kbus_spares_drop(struct kbus_spares *spares, unsigned long 
 	return dropped;
 }
 
-/* Lock them to keep more of @owner's. Return whether they are; what others had goes. */
+/*
+ * Lock them to keep more of @owner's. Return whether they are. What others had goes, little by
+ * little, so that no message pays for many when two groups take turns.
+ */
 static bool kbus_spares_lock_for(struct kbus_spares *spares, u64 owner)
 	__acquires(&spares->lock)
 {
@@ -94,7 +99,7 @@ static bool kbus_spares_lock_for(struct kbus_spares *spares, u64 owner)
 	if (likely(spares->owner == owner))
 		return true;
 	spin_unlock(&spares->lock);
-	kbus_spares_drop(spares, ULONG_MAX);
+	kbus_spares_drop(spares, KBUS_SPARES_DROPPED);
 	spin_lock(&spares->lock);
 	if (!spares->nr_msgs && !spares->nr_pages)
 		spares->owner = owner;
