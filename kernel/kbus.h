@@ -126,8 +126,7 @@ struct kbus_user {
 		u64 until;		/* until then a worker does it, in ns */
 	} slow[KBUS_WAKERS];
 	u64 slow_until;			/* the last of these, or later than all of them */
-	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE(), as is: */
-	u64 tardy_until;		/* until then it holds up nobody who waits for room */
+	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */
@@ -527,6 +526,9 @@ struct kbus_sum {
 	u64 user_bytes;
 };
 
+/* So many users can lose a turn before it is forgotten who has. */
+#define KBUS_TARDY_USERS	20
+
 /* Messages for which tasks sleep */
 struct kbus_line {
 	struct rb_root_cached waits;	/* kbus_wait.in_line, by kbus_wait.since */
@@ -552,13 +554,16 @@ struct kbus_queue {
 	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
 	bool events_ended;		/* an item with ends_events is queued */
 	/* Those who wait for room here: */
-	struct kbus_line line;		/* those who use their turn, or have not had one, */
-	struct kbus_line tardy;		/* and those who hold up only each other; */
+	struct kbus_line line;		/* those for whom a task sleeps, */
+	struct kbus_line tardy;		/* and of these, those of users who have lost a turn; */
 	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
 	u64 changes;			/* for each of which all of them are looked at once */
 	struct list_head ready;		/* and those who may go on, but sleep not or too long */
 	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
 	struct delayed_work patience;	/* ends with whoever is first and does not go on */
+	kuid_t tardy_users[KBUS_TARDY_USERS];
+	u32 nr_tardy_users;
+	unsigned long tardy_until;	/* in jiffies, if there are any */
 };
 
 /* Does somebody sleep until there is room? The queue's lock is held. */
@@ -645,12 +650,13 @@ void kbus_queue_cache_exit(void);
  *	with the sender's out_lock held too
  * @in_line: in @line, if a task sleeps for it; the lock of @on's queue, as are:
  * @line: a line of that queue's, or NULL
- * @is_tardy: others of that kind hold it up
+ * @is_tardy: others hold it up that are in kbus_queue.tardy
  * @node: else in kbus_queue.kept, or .ready
  * @need: what it waits for
  * @sleepers: tasks inside SEND that sleep for it, or have until now
  * @ready: SEND is worth another try,
- * @ready_since: since then, in jiffies
+ * @ready_since: since then, in jiffies, or it has been woken again then
+ * @is_nudged: it has
  * @seen: kbus_queue.changes when it was last looked at whether it may go on
  */
 struct kbus_wait {
@@ -665,6 +671,7 @@ struct kbus_wait {
 	struct kbus_need need;
 	u32 sleepers;
 	bool ready;
+	bool is_nudged;
 	unsigned long ready_since;
 	u64 seen;
 };
@@ -693,7 +700,7 @@ static inline void kbus_wait_init(struct kbus_wait *wait)
 }
 
 void kbus_sum_add(struct kbus_sum *sum, const struct kbus_need *need, s64 sign);
-bool kbus_line_look_at_user(struct kbus_wait *wait);
+bool kbus_line_is_tardy(const struct kbus_queue *q, const struct kbus_user *user);
 bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need);
 void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait);
 void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait);
@@ -909,7 +916,8 @@ struct kbus_ksock {
 	struct kbus_group *group;
 
 	wait_queue_head_t wq;		/* tasks that sleep or poll here: the first ones, */
-	bool is_polled;			/* and some of them, perhaps, poll; READ_ONCE() */
+	bool is_polled;			/* and some of them, perhaps, poll; READ_ONCE(); then: */
+	atomic_t is_waking;		/* somebody is waking those, which may take long */
 	struct kbus_crowd *crowd;	/* the others; never gets shorter, ends with: */
 	struct kbus_crowd crowd_first;
 	struct mutex crowd_lock;	/* makes it longer, one at a time; protects: */

@@ -17,13 +17,15 @@
 #include "kbus.h"
 #include "trace.h"
 
-/* So long, in jiffies, others wait for whoever is first in line to use its turn. */
-#define KBUS_PATIENCE	(HZ / 10)
 /*
- * So much longer, in ns, whoever has not used its turn waits for others, and they do not
- * wait for it: a user takes up a small part of their time.
+ * So long, in jiffies, others wait for whoever is first in line to use its turn, since it
+ * is sure that it has been woken: whoever was to wake it may not have got as far.
  */
-#define KBUS_TARDY	(2 * NSEC_PER_SEC)
+#define KBUS_PATIENCE	(HZ / 10)
+/* After so long it is woken again. */
+#define KBUS_NUDGE	DIV_ROUND_UP(HZ, 100)
+/* So long it is remembered whose turn was lost: it is a small part of others' time. */
+#define KBUS_TARDY	(2 * HZ)
 
 static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
 {
@@ -74,13 +76,17 @@ static void kbus_line_remove(struct kbus_wait *wait)
 	wait->line = NULL;
 }
 
-/* See whether the sender's user has lost a turn lately. What is decided then holds on. */
-bool kbus_line_look_at_user(struct kbus_wait *wait)
+/* Has this user lost a turn lately? */
+bool kbus_line_is_tardy(const struct kbus_queue *q, const struct kbus_user *user)
 {
-	u64 until = READ_ONCE(kbus_wait_ksock(wait)->user->tardy_until);
+	u32 i;
 
-	wait->is_tardy = unlikely(until) && ktime_get_ns() < until;
-	return wait->is_tardy;
+	lockdep_assert_held(&q->lock);
+	for (i = 0; i < q->nr_tardy_users; i++) {
+		if (uid_eq(q->tardy_users[i], user->uid))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -96,6 +102,7 @@ bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct k
 	list_del_init(&wait->node);
 	wait->need = *need;
 	wait->seen = q->changes;
+	wait->is_nudged = false;
 	WRITE_ONCE(wait->ready, false);
 	if (wait->sleepers)
 		kbus_line_add(wait->is_tardy ? &q->tardy : &q->line, wait);
@@ -117,16 +124,17 @@ void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	lockdep_assert_held(&q->lock);
 	kbus_line_remove(wait);
+	wait->is_tardy = false;
 	list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
 }
 
-/* Look in a while whether whoever is first in line has used its turn. */
+/* Look in a while whether whoever is first in line has used its turn, or whose was lost. */
 static void kbus_line_be_patient(struct kbus_queue *q)
 {
 	if (delayed_work_pending(&q->patience))
 		return;
 	kbus_ksock_get(kbus_line_ksock(q));
-	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_PATIENCE))
+	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_NUDGE))
 		/* Not the last one: it is a place to wait at. */
 		kbus_ksock_put(kbus_line_ksock(q));
 }
@@ -253,11 +261,15 @@ static bool kbus_line_move_tardy(struct kbus_queue *q)
 	struct kbus_wait *wait;
 	u32 count = 0;
 
-	while ((wait = kbus_line_first(&q->line)) && kbus_line_look_at_user(wait)) {
+	while ((wait = kbus_line_first(&q->line)) &&
+	       kbus_line_is_tardy(q, kbus_wait_ksock(wait)->user)) {
 		if (count++ == KBUS_STEP)
 			return true;
 		kbus_line_remove(wait);
+		wait->is_tardy = true;
 		kbus_line_add(&q->tardy, wait);
+		/* Messages that are kept may have been behind it. */
+		q->changes++;
 	}
 	return false;
 }
@@ -315,13 +327,19 @@ u64 kbus_line_go_on(struct kbus_queue *q)
 }
 
 /*
- * Whoever is first in line has been ready for too long: its task is throttled, say. It loses
- * its turn, and for a while its user's messages hold up only each other and those of
- * other such users.
+ * Whoever is first in line has not used its turn: its task is throttled, say. For a while
+ * its user's messages hold up only each other, and those of other such users.
  */
-static void kbus_line_lose_turn(struct kbus_wait *wait)
+static void kbus_line_lose_turn(struct kbus_queue *q)
 {
-	WRITE_ONCE(kbus_wait_ksock(wait)->user->tardy_until, ktime_get_ns() + KBUS_TARDY);
+	struct kbus_user *user = kbus_wait_ksock(kbus_line_first(&q->line))->user;
+
+	if (kbus_line_is_tardy(q, user))
+		return;
+	if (!q->nr_tardy_users)
+		q->tardy_until = jiffies + KBUS_TARDY;
+	if (q->nr_tardy_users < KBUS_TARDY_USERS)
+		q->tardy_users[q->nr_tardy_users++] = user->uid;
 }
 
 /*
@@ -334,7 +352,6 @@ static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
 	struct rb_node *node, *next;
 	u32 count = 0;
 
-	lockdep_assert_held(&q->lock);
 	for (node = rb_first_cached(&q->tardy.waits); node && count++ < KBUS_STEP; node = next) {
 		struct kbus_wait *wait = rb_entry(node, struct kbus_wait, in_line);
 
@@ -349,32 +366,69 @@ static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
 	}
 }
 
-/* Whoever is first in line may have been ready for too long. If so, return it. */
-static struct kbus_wait *kbus_line_first_is_late(struct kbus_line *line)
+/*
+ * See whether whoever is first in a line uses its turn, and wake it again if it has had it for
+ * some time. Return whether it has lost it.
+ */
+static bool kbus_line_first_is_late(struct kbus_line *line, struct kbus_wakes *wakes)
 {
 	struct kbus_wait *wait = kbus_line_first(line);
 
-	if (!wait || !wait->ready || time_before(jiffies, wait->ready_since + KBUS_PATIENCE))
-		return NULL;
-	return wait;
+	if (!wait || !wait->ready)
+		return false;
+	if (wait->is_nudged)
+		return time_after_eq(jiffies, wait->ready_since + KBUS_PATIENCE);
+	if (time_before(jiffies, wait->ready_since + KBUS_NUDGE))
+		return false;
+	wait->is_nudged = true;
+	wait->ready_since = jiffies;
+	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
+	return false;
 }
 
-/* For a worker: see who has not used its turn. */
+/*
+ * Forget who has lost a turn, if that is long ago. Those of them that wait come back to the
+ * line, in which they are as old as they were. Return whether there may be more of these.
+ */
+static bool kbus_line_forgive(struct kbus_queue *q)
+{
+	struct kbus_wait *wait;
+	u32 count = 0;
+
+	if (q->nr_tardy_users && time_before(jiffies, q->tardy_until))
+		return false;
+	q->nr_tardy_users = 0;
+	while ((wait = kbus_line_first(&q->tardy))) {
+		if (count++ == KBUS_STEP)
+			return true;
+		kbus_line_remove(wait);
+		wait->is_tardy = false;
+		kbus_line_add(&q->line, wait);
+	}
+	return false;
+}
+
+/* For a worker: see who has not used its turn, and whose turn was lost. */
 void kbus_line_patience_ends(struct work_struct *work)
 {
 	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
 	struct kbus_wakes wakes __uninitialized;
-	struct kbus_wait *wait;
+	bool more;
 
-	kbus_wakes_init(&wakes);
-	spin_lock(&q->lock);
-	wait = kbus_line_first_is_late(&q->line);
-	if (wait)
-		kbus_line_lose_turn(wait);
-	if (kbus_line_first_is_late(&q->tardy))
-		kbus_line_lose_turns(q, &wakes);
-	kbus_queue_unlock(q, &wakes);
-	kbus_wakes_end(&wakes);
+	kbus_wakes_init_late(&wakes);
+	do {
+		spin_lock(&q->lock);
+		more = kbus_line_forgive(q);
+		/* Who has come back holds up others again before anybody loses a turn. */
+		if (!more && kbus_line_first_is_late(&q->line, &wakes))
+			kbus_line_lose_turn(q);
+		if (!more && kbus_line_first_is_late(&q->tardy, &wakes))
+			kbus_line_lose_turns(q, &wakes);
+		if (q->nr_tardy_users)
+			kbus_line_be_patient(q);
+		kbus_queue_unlock(q, &wakes);
+		cond_resched();
+	} while (more);
 	kbus_ksock_put(kbus_line_ksock(q));
 }
 

@@ -157,12 +157,15 @@ bool kbus_wait_is_hopeless(struct kbus_send *s)
  * and for itself. Otherwise each message would cost a wake-up for as long as anybody is
  * in the line.
  */
-static bool kbus_wait_has_room(const struct kbus_wait *wait, struct kbus_ksock *on,
+static bool kbus_wait_has_room(const struct kbus_send *s, struct kbus_ksock *on,
 			       const struct kbus_need *need)
 {
+	struct kbus_wait *wait = &s->sender->wait;
 	struct kbus_sum all;
 
 	lockdep_assert_held(&on->q.lock);
+	/* Who does not sleep holds up nobody anyway. */
+	wait->is_tardy = s->sleep && kbus_line_is_tardy(&on->q, s->sender->user);
 	if (!kbus_line_has_older(&on->q, wait))
 		return kbus_line_fits(&on->q, need);
 	if (wait->on == on)
@@ -184,7 +187,7 @@ static bool kbus_wait_join_or_go(struct kbus_send *s, struct kbus_ksock *on,
 	bool waits, moves = false;
 
 	spin_lock(&q->lock);
-	waits = !kbus_wait_has_room(wait, on, now);
+	waits = !kbus_wait_has_room(s, on, now);
 	if (waits) {
 		if (s->sleep && !s->slept) {
 			wait->sleepers++;
@@ -236,8 +239,7 @@ int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 	 */
 	now.own_slots = 0;
 	spin_lock(&on->q.lock);
-	kbus_line_look_at_user(wait);
-	has_room = kbus_wait_has_room(wait, on, &now);
+	has_room = kbus_wait_has_room(s, on, &now);
 	spin_unlock(&on->q.lock);
 	if (has_room)
 		return 0;

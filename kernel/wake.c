@@ -124,20 +124,57 @@ static u64 kbus_wake_part(wait_queue_head_t *wq, __poll_t events)
 	return kbus_stopwatch_stop(began);
 }
 
+/*
+ * The lock of a wait queue is held for as long as it takes to wake those who poll, so nobody
+ * else is to spin for it. Return whether nobody has it; then kbus_waking_end() follows, and
+ * until then nothing takes the processor from this task. On PREEMPT_RT whoever wants the
+ * lock sleeps.
+ */
+static bool kbus_waking_begin(struct kbus_ksock *ks)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		return true;
+	preempt_disable();
+	if (!atomic_xchg_acquire(&ks->is_waking, 1))
+		return true;
+	preempt_enable();
+	return false;
+}
+
+static void kbus_waking_end(struct kbus_ksock *ks)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		return;
+	atomic_set_release(&ks->is_waking, 0);
+	preempt_enable();
+}
+
+/* Wake others' first waiters, and count what it takes. */
+static void kbus_wake_others(struct kbus_ksock *ks, __poll_t events)
+{
+	struct kbus_slow *slow = kbus_user_slow(ks->user);
+	u64 took = kbus_wake_part(&ks->wq, events);
+
+	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(slow->over)))
+		kbus_user_took(ks->user, slow, took);
+}
+
 /* Wake the first waiters of a KSock. Only what polls may be more than a task each. */
 static void kbus_wake_few(struct kbus_ksock *ks, __poll_t events)
 {
-	struct kbus_slow *slow;
-	u64 took;
-
-	if (likely(!READ_ONCE(ks->is_polled) || kbus_user_is_current(ks->user))) {
+	if (likely(!READ_ONCE(ks->is_polled))) {
 		wake_up_interruptible_poll(&ks->wq, events);
 		return;
 	}
-	took = kbus_wake_part(&ks->wq, events);
-	slow = kbus_user_slow(ks->user);
-	if (unlikely(took > KBUS_USUAL_WAKE || READ_ONCE(slow->over)))
-		kbus_user_took(ks->user, slow, took);
+	if (!kbus_waking_begin(ks)) {
+		kbus_wake_later(ks, events);
+		return;
+	}
+	if (kbus_user_is_current(ks->user))
+		wake_up_interruptible_poll(&ks->wq, events);
+	else
+		kbus_wake_others(ks, events);
+	kbus_waking_end(ks);
 }
 
 /* Is somebody in the crowd of a KSock, or are there so many parts that this takes long? */
@@ -171,8 +208,14 @@ static void kbus_wake_all(struct kbus_ksock *ks, __poll_t events)
 {
 	struct kbus_worker *worker = &ks->user->wake;
 	struct kbus_crowd *crowd;
+	u64 took;
 
-	kbus_worker_rest(worker, kbus_wake_part(&ks->wq, events));
+	/* Whoever wakes them at the moment may have begun before there was something new. */
+	while (!kbus_waking_begin(ks))
+		schedule_timeout_idle(1);
+	took = kbus_wake_part(&ks->wq, events);
+	kbus_waking_end(ks);
+	kbus_worker_rest(worker, took);
 	/* Pairs with kbus_crowd_more(). */
 	for (crowd = smp_load_acquire(&ks->crowd); crowd; crowd = READ_ONCE(crowd->next))
 		kbus_worker_rest(worker, kbus_wake_part(&crowd->wq, events));
@@ -238,16 +281,36 @@ void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __po
 	wakes->list[wakes->count++] = (struct kbus_wake) { .ks = ks, .events = events };
 }
 
-/* Wake all of them; no lock is held. */
+/* Those who may send come first, those of the task's own user last. */
+enum kbus_turn { KBUS_TURN_SENDERS, KBUS_TURN_OTHERS, KBUS_TURN_OWN, KBUS_TURNS };
+
+static bool kbus_wake_has_turn(const struct kbus_wake *wake, enum kbus_turn turn)
+{
+	if (turn == KBUS_TURN_SENDERS && !(wake->events & EPOLLOUT))
+		return false;
+	return turn == KBUS_TURN_OWN || !kbus_user_is_current(wake->ks->user);
+}
+
+/*
+ * Wake all of them; no lock is held. What others wait for does not wait for what the task's
+ * own user has made slow, nor do those who may send wait for this task to be scheduled.
+ */
 void kbus_wakes_wake(struct kbus_wakes *wakes)
 {
-	u32 i;
+	u32 turn, i;
 
-	for (i = 0; i < wakes->count; i++) {
-		kbus_wake(wakes->list[i].ks, wakes->list[i].events);
-		kbus_ksock_put(wakes->list[i].ks);
-		if (i)
-			cond_resched();
+	for (turn = wakes->count > 1 ? 0 : KBUS_TURN_OWN; turn < KBUS_TURNS; turn++) {
+		for (i = 0; i < wakes->count; i++) {
+			struct kbus_wake *wake = &wakes->list[i];
+
+			if (!wake->ks || !kbus_wake_has_turn(wake, turn))
+				continue;
+			kbus_wake(wake->ks, wake->events);
+			kbus_ksock_put(wake->ks);
+			wake->ks = NULL;
+			if (turn != KBUS_TURN_SENDERS)
+				cond_resched();
+		}
 	}
 	wakes->count = 0;
 }

@@ -42,6 +42,8 @@ THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
 WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 TURN = 0.1
 """Seconds, after which whoever is first in line and does not go on has lost its turn."""
+FORGIVEN = 2.5
+"""Seconds, after which a lost turn is forgotten for sure."""
 LARGE = 1 << 18
 """Bytes of data that take a while to free, which NEXTMSG does after it has taken the next message."""
 
@@ -554,6 +556,41 @@ def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
     assert not third.done
     assert take(full).data == b"0001"
     third.result()
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
+    """For a while the user's messages hold up nobody, and after that those who came later."""
+    full = ksock()
+    full.set_max_messages(2)
+    full.bind("$.A")
+    for _ in range(2):
+        full.bind("$.Both")
+    packet = waiting(b"one.")
+    for _ in range(2):
+        raw.send(full, packet)
+    late, prompt = (blocked_send(opened_by(ksock, user), packet) for user in (NOBODY, NOBODY - 1))
+    for processor, one in ((1, late), (0, prompt)):
+        os.sched_setaffinity(one.thread_id, {processor})
+    with processor_1_taken():
+        take(full)
+        prompt.result()
+        lost = time.monotonic()
+    take(full)
+    late.result()
+    both = blocked_send(opened_by(ksock, NOBODY), raw.message(b"$.Both", flags=raw.ALL_OR_WAIT))
+    newcomer = opened_by(lambda: ksock(nonblocking=True), NOBODY - 2)
+    take(full)
+    raw.send(newcomer, packet)
+    assert time.monotonic() - lost < FORGIVEN / 2, "it takes too long to see"
+    time.sleep(lost + FORGIVEN - time.monotonic())
+    take(full)
+    os.write(newcomer.fileno(), packet)
+    with fails(errno.EAGAIN):
+        newcomer.send()
+    take(full)
+    both.result()
 
 
 @pytest.mark.rule(22)

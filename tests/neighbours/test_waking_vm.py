@@ -99,6 +99,19 @@ def test_an_epoll_that_many_poll_costs_only_whoever_has_it(
 
 
 @pytest.mark.rule(45)
+@pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times")
+def test_an_epoll_that_its_owner_wakes_costs_only_whoever_has_it(
+    room_for_crowds: None, open_to_all: None, neighbour: StartNeighbour
+) -> None:
+    """Others do not wait for the lock of its wait queue, which the owner has for as long as that takes."""
+    few, many = (
+        f"open 1 queue 10000 bind {SENT} 1 nest {pollers} done loop send {SENT} 0 0 read"
+        for pollers in (1, POLLERS)
+    )
+    costs_only_whoever_has_it(neighbour, "send", 1000, few, many)
+
+
+@pytest.mark.rule(45)
 def test_a_few_long_wake_ups_are_forgiven(
     room_for_crowds: None,
     open_to_all: None,
