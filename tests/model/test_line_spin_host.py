@@ -23,6 +23,7 @@ SCENARIOS = {
     "CLOSE": "-DMESSAGES=1 -DLIMIT=1",
     "BYTES": "-DMESSAGES=1 -DLIMIT=1",
     "TASKS": "-DMESSAGES=1 -DLIMIT=1",
+    "TURN": "-DMESSAGES=1 -DLIMIT=2",
 }
 
 # What tells in Spin's words which of the model's assertions has failed
@@ -60,6 +61,14 @@ RULES = [
     ("OMIT_STARVING_KEPT", "BYTES", SETTLED),
     ("OMIT_SERIAL", "TASKS", OWN),
     ("OMIT_NO_SLEEPERS", "TASKS", OWN),
+    ("OMIT_TARDY_MOVE", "TURN", STUCK),
+    ("OMIT_TARDY_LOOK", "TURN", ORDER),
+    ("OMIT_TARDY_AGAIN", "TURN", ORDER),
+    ("OMIT_SECOND", "TURN", SETTLED),
+    ("OMIT_TURN_SETTLE", "TURN", STUCK),
+    ("OMIT_TURNS", "TURN", STUCK),
+    ("OMIT_TURNS_SETTLE", "TURN", SETTLED),
+    ("OMIT_FORGIVE", "TURN", ORDER),
 ]
 
 

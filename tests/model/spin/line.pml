@@ -22,18 +22,26 @@
  *            set aside in its own queue, to which others send too
  *   CLOSE    a queue closes, with more in its line than are woken in one go
  *   BYTES    two queues of one user, who has less memory than they could hold
+ *   TURN     a sender whose turn it is gets no processor for a while, or never, and loses
+ *            its turn: its user is tardy until that is forgotten. Two of the senders
+ *            are of one user. The queue is full at the beginning. With -DSIGNALS
+ *            messages are kept, too, which has ten times as many states
  *   TASKS    two tasks with one KSock: one sleeps in SEND, the other drops its
  *            message and sends another
  *
  * What is checked, besides that nobody is left asleep for ever (an invalid end
- * state; readers read for ever, whatever else stops):
+ * state; readers read for ever, whatever else stops, also whoever has its turn):
  *
  *   settled  at each release of a queue's lock: whoever is first of those asleep
  *            in its line, or in front of it with a message that was kept, is
- *            ready if what it needs fits, or can never fit
+ *            ready if what it needs fits, or can never fit. In the second line, of
+ *            tardy users, so is the first one if nobody asleep in the other line
+ *            is in front of it
  *   order    nobody takes room in a queue in whose line somebody is asleep who
  *            began to wait earlier, unless it leaves room for all of these; but for
- *            the LIMITS, where whoever lowers the limit may take that room
+ *            the LIMITS, where whoever lowers the limit may take that room. Whoever
+ *            is asleep and of a user that was tardy when room was looked for may be
+ *            overtaken, but by no other of those
  *   reason   nobody is woken if nothing has changed since it tried last: it
  *            would try for ever
  *   own      whoever sleeps in SEND sleeps for the message that is kept now
@@ -91,6 +99,20 @@ bit changed[SENDERS];	/* something has, since the last try */
 #define HAS_REASON(w)	changed[w]
 #endif
 byte waits_for[SENDERS];/* the queue in whose line it was last, until the message is gone */
+
+#ifdef TURN
+#define USER(w)		((w) == 2)	/* 0 and 1 are of the same user */
+bit tardy_user[2];	/* it has lost a turn; the lock of queue 0, as for: */
+bit is_tardy[SENDERS];	/* its user was tardy when it looked for room: it heeds both lines */
+bit second[SENDERS];	/* if it is in a line, that is the second one, of tardy users */
+byte looks = NONE;	/* it has looked for room, and its try goes on; dev */
+bit was_tardy[2];	/* the users that were tardy then; only for what is checked */
+#define SECOND(w)	second[w]
+#define TRIES(w)	(looks == w)
+#else
+#define SECOND(w)	false
+#define TRIES(w)	false
+#endif
 
 byte owed;		/* Requests that have been sent and have no answer */
 
@@ -154,11 +176,16 @@ bit held[QUEUES];
 /* The next place in the line after that one, or one more than there are */
 #define NEXT_IN_LINE(n, q) ((n) < 1 && HAS(1, q) -> 1 : ((n) < 2 && HAS(2, q) -> 2 : ((n) < 3 && HAS(3, q) -> 3 : 4)))
 #define IN_FRONT(v, w)	(v != w && since[v] && (!since[w] || since[v] < since[w]))
-#define HOLDS_UP(v, w, q) (IN_FRONT(v, w) && IN_LINE(v, q) && sleeps[v])
+#ifdef TURN
+#define HEEDS(w, v)	(!second[v] || is_tardy[w])
+#else
+#define HEEDS(w, v)	true
+#endif
+#define HOLDS_UP(v, w, q) (IN_FRONT(v, w) && IN_LINE(v, q) && sleeps[v] && HEEDS(w, v))
 #define IS_BEHIND(w, q)	(HOLDS_UP(0, w, q) || HOLDS_UP(1, w, q) || HOLDS_UP(2, w, q))
 
 /* Whoever does not wait for the queue yet goes past its line if there is room for all. */
-#define LINED(v, w, q, needs) (v != w && IN_LINE(v, q) && sleeps[v] -> needs : 0)
+#define LINED(v, w, q, needs) (v != w && IN_LINE(v, q) && sleeps[v] && HEEDS(w, v) -> needs : 0)
 #define LINE_NEEDS(w, q) (LINED(0, w, q, NEEDS(0, q)) + LINED(1, w, q, NEEDS(1, q)) + \
 			  LINED(2, w, q, NEEDS(2, q)))
 #ifdef BYTES
@@ -171,8 +198,12 @@ bit held[QUEUES];
 #endif
 #define MAY_PASS(w, q)	(on[w] != q && COPIES(w, q) + LINE_NEEDS(w, q) <= ROOM(q) && HAS_BYTES_FOR_ALL(w, q))
 
-#ifdef LIMITS
+#if defined(LIMITS)
 #define OVERTAKEN(v, w, q) 0
+#elif defined(TURN)
+#define MAY_OVERTAKE(w, v) (was_tardy[USER(v)] && !(sleep && was_tardy[USER(w)]))
+#define OVERTAKEN(v, w, q) (IN_FRONT(v, w) && waits_for[v] == q && lined[v] && sleeps[v] && \
+			    !MAY_OVERTAKE(w, v) -> NEEDS(v, q) : 0)
 #else
 #define OVERTAKEN(v, w, q) (IN_FRONT(v, w) && waits_for[v] == q && sleeps[v] -> NEEDS(v, q) : 0)
 #endif
@@ -215,26 +246,60 @@ inline look_in_line(w, q) {
 }
 #endif
 
+#ifdef TURN
+/* Whoever is first in the line goes to the second one if its user is tardy. */
+inline move_tardy(q) {
+	place = NEXT_IN_LINE(0, q);
+	do
+	:: place > SENDERS -> break
+	:: else ->
+		who = IN_PLACE(place);
+		if
+		:: sleeps[who] && !second[who] && !tardy_user[USER(who)] -> break
+		:: sleeps[who] && !second[who] && tardy_user[USER(who)] ->
+			second[who] = 1;
+			is_tardy[who] = 1
+		:: else
+		fi;
+		place = NEXT_IN_LINE(place, q)
+	od
+}
+#endif
+
+/* Somebody asleep in the second line is in front of w, which is in that too, or heeds it. */
+#define BEHIND_SECOND(w) (later && (sleeps[w] -> second[w] : is_tardy[w]))
+
 /* The one place that decides; the queue's lock is held. */
 inline settle(q) {
 	STEP
+#if defined(TURN) && !defined(OMIT_TARDY_MOVE)
+		move_tardy(q);
+#endif
 		place = NEXT_IN_LINE(0, q);
 		do
 		:: place > SENDERS -> break
 		:: else ->
 			who = IN_PLACE(place);
 			look_in_line(who, q);
+#ifdef TURN
+#ifdef OMIT_SECOND
+			fits = fits && !(sleeps[who] && second[who]);
+#else
+			fits = fits && !BEHIND_SECOND(who);
+#endif
+			later = later || (sleeps[who] && second[who]);
+#endif
 			if
 			:: fits -> ready[who] = 1
 			:: else
 			fi;
 #ifndef OMIT_KEPT_PASS
 			if
-			:: sleeps[who] -> break
+			:: sleeps[who] && !SECOND(who) -> break
 			:: else
 			fi;
 			if
-			:: fits -> lined[who] = 0
+			:: fits && !sleeps[who] -> lined[who] = 0
 			:: else
 			fi;
 			place = NEXT_IN_LINE(place, q)
@@ -243,6 +308,9 @@ inline settle(q) {
 #endif
 		od;
 		place = 0; who = 0; fits = 0
+#ifdef TURN
+		; later = 0
+#endif
 	}
 }
 
@@ -251,6 +319,11 @@ inline settle(q) {
 #define IS_COMING(q)	(starving[q] || working[q] || work)
 #else
 #define IS_COMING(q)	false
+#endif
+#ifdef TURN
+#define NOT_IN_TURN(w) BEHIND_SECOND(w)
+#else
+#define NOT_IN_TURN(w) false
 #endif
 #define CAN_GO_ON(w, q)	((NEEDS(w, q) <= ROOM(q) && HAS_BYTES(w, q)) || NEEDS(w, q) > limit[q])
 
@@ -262,17 +335,24 @@ inline unlock(q, me) {
 		:: place > SENDERS -> break
 		:: else ->
 			who = IN_PLACE(place);
-			assert(ready[who] || !CAN_GO_ON(who, q) || gone[q] || IS_COMING(q)); /* settled */
+			assert(ready[who] || !CAN_GO_ON(who, q) || NOT_IN_TURN(who) || TRIES(who) ||
+			       gone[q] || IS_COMING(q)); /* settled */
 			if
-			:: sleeps[who] -> break
+			:: sleeps[who] && !SECOND(who) -> break
 			:: else
 			fi;
+#ifdef TURN
+			later = later || sleeps[who];
+#endif
 			place = NEXT_IN_LINE(place, q)
 		od;
 		changed[0] = (changed[0] || me != 0);
 		changed[1] = (changed[1] || me != 1);
 		changed[2] = (changed[2] || me != 2);
 		place = 0; who = 0;
+#ifdef TURN
+		later = 0;
+#endif
 #ifdef BYTES
 		held[q] = 0
 #endif
@@ -303,6 +383,24 @@ inline leave(w) {
 	}
 }
 
+#ifdef TURN
+/* Is w to heed the second line? Decided at each look for room, with the queue's lock held. */
+inline look_at_user(w) {
+#ifndef OMIT_TARDY_LOOK
+	is_tardy[w] = sleep && tardy_user[USER(w)];
+#endif
+	looks = w;
+	was_tardy[0] = tardy_user[0];
+	was_tardy[1] = tardy_user[1]
+}
+
+inline end_look() {
+	looks = NONE;
+	was_tardy[0] = 0;
+	was_tardy[1] = 0
+}
+#endif
+
 #define FOLLOWS(v, w)	(since[w] && since[v] > since[w])
 
 /* The wait of w is over. */
@@ -315,6 +413,11 @@ inline forget(w) {
 		since[w] = 0;
 #endif
 		waits_for[w] = NONE;
+#ifdef TURN
+		is_tardy[w] = 0;
+		second[w] = 0;
+		end_look();
+#endif
 		/* Whoever polls, or sleeps for the message that is gone */
 		ready[w] = 1;
 #ifdef TASKS
@@ -421,6 +524,9 @@ inline try(w) {
 	:: q == QUEUES || result != OK -> break
 	:: else ->
 		BRIEF(q)
+#ifdef TURN
+			look_at_user(w);
+#endif
 			look(w, q);
 			unlock(q, w);
 			if
@@ -438,11 +544,19 @@ inline try(w) {
 			CRITICAL
 				atomic {
 				LOCK(q);
+#if defined(TURN) && !defined(OMIT_TARDY_AGAIN)
+				look_at_user(w);
+#endif
 #ifndef OMIT_LOOK_AGAIN
 				look(w, q);
 #endif
 				if
 				:: result == AGAIN ->
+#ifdef TURN
+					moves = lined[w] && sleeps[w] && second[w] != is_tardy[w];
+					second[w] = is_tardy[w];
+					end_look();
+#endif
 					on[w] = q;
 					lined[w] = 1;
 					waits_for[w] = q;
@@ -455,10 +569,16 @@ inline try(w) {
 				};
 #ifndef OMIT_LOOK_AGAIN
 				if
+#ifdef TURN
+				:: result == AGAIN && moves ->
+					moves = 0;
+					settle(q)
+#else
 				:: result == AGAIN ->
 					joins = 1;
 					settle(q);
 					joins = 0
+#endif
 				:: else
 				fi;
 #endif
@@ -519,10 +639,10 @@ inline choose(w) {
 	};
 #endif
 	if
-#if defined(LINE) || defined(LIMITS) || defined(REFILL) || defined(CLOSE) || defined(TASKS)
+#if defined(LINE) || defined(LIMITS) || defined(REFILL) || defined(CLOSE) || defined(TURN) || defined(TASKS)
 	:: COPIES(w, 0) = 1
 #endif
-#if defined(LINE) || defined(LIMITS)
+#if defined(LINE) || defined(LIMITS) || defined(TURN)
 	:: COPIES(w, 0) = 2
 #endif
 #if defined(BYTES)
@@ -558,7 +678,7 @@ proctype sender(byte w)
 {
 	byte q, place, who, from, left = MESSAGES;
 	mtype result;
-	bit slot, sleep, fits, wants_bytes, joins;
+	bit slot, sleep, fits, wants_bytes, joins, later, moves;
 
 	do
 	:: left == 0 -> break
@@ -609,6 +729,9 @@ again:
 			sleeps[w] = 0;
 #endif
 			goto again }
+#ifdef TURN
+		:: ready[w] -> goto stop	/* never gets a processor */
+#endif
 #ifdef SIGNALS
 		:: !ready[w]
 #endif
@@ -621,6 +744,9 @@ again:
 			:: else ->
 				LOCK(from);
 				sleeps[w] = 0;
+#ifdef TURN
+				is_tardy[w] = 0;
+#endif
 #ifndef OMIT_KEPT
 				settle(from);
 #endif
@@ -653,7 +779,7 @@ stop:
 proctype reader(byte q)
 {
 	byte place, who;
-	bit fits, wants_bytes, joins;
+	bit fits, wants_bytes, joins, later;
 
 end:	do
 	:: CRITICAL
@@ -842,6 +968,76 @@ proctype closer()
 }
 #endif
 
+#ifdef TURN
+#define IS_LATE(w, q, n) (IN_LINE(w, q) && sleeps[w] && second[w] == n && ready[w] && \
+			  !IS_AFTER(w, 0, q, n) && !IS_AFTER(w, 1, q, n) && !IS_AFTER(w, 2, q, n))
+#define IS_AFTER(w, v, q, n) (IN_FRONT(v, w) && IN_LINE(v, q) && sleeps[v] && second[v] == n)
+#define LATE(q, n)	(IS_LATE(0, q, n) -> 0 : (IS_LATE(1, q, n) -> 1 : (IS_LATE(2, q, n) -> 2 : NONE)))
+
+/* w loses its turn in the second line, and all others of its user do with it. */
+inline lose_too(v, w, q) {
+	if
+	:: IN_LINE(v, q) && sleeps[v] && second[v] && USER(v) == USER(w) ->
+		lined[v] = 0;
+		ready[v] = 1
+	:: else
+	fi
+}
+
+/* Nobody is tardy any more: v goes back to its place. */
+inline forgive(v) {
+	if
+	:: sleeps[v] && second[v] ->
+		second[v] = 0;
+		is_tardy[v] = 0
+	:: else
+	fi
+}
+
+/* The worker that sees who has not used its turn, in either line, and later forgets it. */
+proctype patience(byte q)
+{
+	byte place, who, late;
+	bit fits, later;
+
+end:	do
+	:: atomic { LATE(q, 0) != NONE && !tardy_user[USER(LATE(q, 0))] ->
+		tardy_user[USER(LATE(q, 0))] = 1;
+#ifndef OMIT_TURN_SETTLE
+		settle(q);
+#endif
+		unlock(q, NONE) }
+#ifndef OMIT_TURNS
+	:: atomic { LATE(q, 1) != NONE ->
+		d_step {
+			late = LATE(q, 1);
+			lose_too(0, late, q);
+			lose_too(1, late, q);
+			lose_too(2, late, q);
+			late = 0
+		};
+#ifndef OMIT_TURNS_SETTLE
+		settle(q);
+#endif
+		unlock(q, NONE) }
+#endif
+	/* Only while anything else can happen: a turn lost for ever would hide who is stuck. */
+	:: atomic { (dev || count[q]) && (tardy_user[0] || tardy_user[1]) ->
+		d_step {
+			tardy_user[0] = 0;
+			tardy_user[1] = 0;
+#ifndef OMIT_FORGIVE
+			forgive(0);
+			forgive(1);
+			forgive(2)
+#endif
+		};
+		settle(q);
+		unlock(q, NONE) }
+	od
+}
+#endif
+
 #ifdef TASKS
 /* Another task with the KSock of sender 0: it drops the message that waits, and sends another. */
 proctype other()
@@ -886,7 +1082,10 @@ init {
 		od;
 		n = 0;
 		limit[0] = LIMIT;
-		limit[1] = LIMIT
+		limit[1] = LIMIT;
+#ifdef TURN
+		count[0] = LIMIT	/* as they have all sent before */
+#endif
 	}
 	atomic {
 		run sender(0);
@@ -913,6 +1112,9 @@ init {
 #endif
 #ifdef CLOSE
 		run closer();
+#endif
+#ifdef TURN
+		run patience(0);
 #endif
 #ifdef TASKS
 		run other();
