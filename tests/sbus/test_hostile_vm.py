@@ -75,7 +75,7 @@ def test_what_is_behind_a_fatal_packet_does_nothing(daemon: StartDaemon) -> None
 def test_as_many_clients_as_can_be_told_from_each_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is refused, and served when another has left."""
     monkeypatch.setattr(bridge, "MOST_NUMBER", 3)
-    with started(place) as running:
+    with started(place, "--max-user-clients", "9") as running:
         clients = [running.client() for _ in range(3)]
         for client in clients:
             settle(client)
@@ -155,27 +155,62 @@ def test_reconnecting_fills_no_log(daemon: StartDaemon) -> None:
     assert "malformed" in lines[0]
 
 
-def test_refused_users_delay_nobody(place: Path, child: StartChild) -> None:
-    """One who may not connect tries all the time, and the others' connections are served."""
+LOOPER = 1234
+"""A user who connects in a loop, or holds all the connections that it gets."""
+
+
+@pytest.mark.parametrize("options", [["-u", "nobody"], []], ids=["refused", "permitted"])
+def test_one_who_connects_in_a_loop_delays_nobody(place: Path, child: StartChild, options: list[str]) -> None:
+    """Neither who may not connect, nor who may and is served, keeps new clients of other users waiting."""
     os.chmod(place, 0o755)
-    with started(place, "-o", "-u", "nobody") as running:
+    with started(place, "-o", *options) as running:
 
         def try_again_and_again() -> None:
-            become(1234)
+            become(LOOPER)
             while True:
-                running.socket().close()
+                with running.socket() as connection, suppress(ConnectionError):
+                    connection.send(b"SUB a")
+                    connection.send(b"MSG a\0")
 
-        def time_to_be_served() -> float:
-            began = time.monotonic()
-            with running.client() as client:
-                settle(client)
-            return time.monotonic() - began
-
-        idle = sorted(time_to_be_served() for _ in range(20))
+        idle = sorted(time_to_be_served(running) for _ in range(20))
         child(Thread(target=try_again_and_again, daemon=True).start)
-        wait_until(lambda: "user 1234 (process " in running.said(), "it tries")
-        beside = sorted(time_to_be_served() for _ in range(20))
+        wait_until(lambda: running.stats()[0]["refused"] or running.stats()[0]["clients"] > 1, "it tries")
+        beside = sorted(time_to_be_served(running) for _ in range(20))
         assert beside[10] < max(0.05, 4 * idle[10]), (idle[10], beside[10])
+
+
+def test_one_who_holds_connections_leaves_room_for_others(place: Path, child: StartChild) -> None:
+    """Whoever comes first has half of the room, and not all of it."""
+    os.chmod(place, 0o755)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    with started(place, "-o", prepare=lambda: set_descriptors(200)) as running:
+        idle = sorted(time_to_be_served(running) for _ in range(20))
+
+        def hold_all() -> list[socket.socket]:
+            become(LOOPER)
+            return [running.socket() for _ in range(400)]
+
+        holder = child(hold_all)
+        beside = sorted(time_to_be_served(running) for _ in range(20))
+        assert beside[10] < max(0.05, 4 * idle[10]), (idle[10], beside[10])
+        refused = running.stats()[0]["refused"]
+        assert refused["user-clients"] > 200
+        assert "descriptors" not in refused
+        assert "user 1234 " in running.said()
+        holder.kill()
+
+
+def time_to_be_served(running: Daemon) -> float:
+    """Seconds that a new client waits for its first answer."""
+    began = time.monotonic()
+    with running.client() as client:
+        settle(client)
+    return time.monotonic() - began
+
+
+def set_descriptors(most: int) -> None:
+    """Let this process, and those that it starts, have so many descriptors."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def test_random_bytes(daemon: StartDaemon) -> None:

@@ -16,7 +16,9 @@ from . import counts, packets, secret, stats
 from .bindings import Bindings
 from .bus import Bus
 from .counts import Counts
+from .descriptors import room_for_clients
 from .flow import BLOCK
+from .identity import peer_credentials
 from .keymap import KeyMap, NameTooLong
 from .limits import Limits
 from .packets import CMSG, SUB, UNSUB, Protocol
@@ -24,6 +26,7 @@ from .parameters import allowed_bindings
 from .peer import Peer, Total
 from .subscribing import OverLimit, Subscriptions
 from .traffic import MOST_NUMBER, Traffic
+from .users import User, Users
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"
@@ -50,6 +53,7 @@ class Bridge:
         self._gone = Counts()
         self._total = Total()
         self.log = self._total.log
+        self.users = Users(limits, min(MOST_NUMBER, room_for_clients()))
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
@@ -58,13 +62,18 @@ class Bridge:
 
     # Who is there.
 
-    def connect(self, connected: socket.socket) -> Peer:
-        """Have one more client. Raises NoNumber, and OSError if there are no descriptors for it."""
+    def connect(self, connected: socket.socket, user: Optional[User] = None) -> Peer:
+        """Add a client, whose ``user`` has counted it already unless that is None.
+
+        Raises NoNumber, OSError if there are no descriptors for it, and OverUserLimit without ``user``.
+        """
+        if user is None:
+            user = self.users.connect(peer_credentials(connected)[1])
         if not self._numbers:
             raise NoNumber
         number = self._numbers.popleft()
         try:
-            peer = Peer(connected, number, self.limits, self._total)
+            peer = Peer(connected, number, self.limits, self._total, user)
         except OSError:
             self._free(number)
             raise
@@ -80,6 +89,7 @@ class Bridge:
         self._gone.add(peer.counts)
         self._free(peer.number)
         self.subscriptions.leave(peer)
+        self.users.disconnect(peer.user)
 
     def _free(self, number: int) -> None:
         # The others are used first: what is on its way with this one arrives before it is somebody else's.

@@ -71,6 +71,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         args.max_queued_bytes_in_all,
         args.max_subscription_bytes,
         args.max_globs,
+        args.max_user_clients,
     )
     bridge = Bridge(bus, packets.PROTOCOLS[args.protocol], args.root, limits, args.credential_prefix)
     users = {os.geteuid(), *args.user} if args.user else None
@@ -206,13 +207,14 @@ def parser() -> argparse.ArgumentParser:
             "bytes of memory for a client's subscriptions",
         ),
         ("globs", limits.globs, "times that a client's patterns have * beside other bytes"),
+        ("user-clients", limits.user_clients, "clients of one user"),
     ):
         most.add_argument(
             f"--max-{option}",
             type=options.positive,
             default=default,
             metavar="N",
-            help=f"{help} (default: {default})",
+            help=f"{help} (default: {'as many as it leaves to others' if default is None else default})",
         )
     return parser
 

@@ -7,7 +7,11 @@ import contextlib
 import os
 import resource
 import socket
+import sys
 from typing import Optional
+
+#: Descriptors that a daemon needs for other things than clients, generously.
+_OWN = 32
 
 
 def raise_descriptor_limit() -> None:
@@ -15,6 +19,12 @@ def raise_descriptor_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def room_for_clients() -> int:
+    """Return for how many clients this process may have descriptors: two for each, and some of its own."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, (soft - _OWN) // 2)
 
 
 class Spare:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Optional
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,8 @@ class Limits:
     limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
     counts as ``cost`` tells. ``globs`` is how many times its patterns may have ``*`` beside other bytes in a
     segment; these are the only ones that take time with messages that they do not match.
+
+    ``user_clients`` is how many clients one user may have; None is as many as it leaves to others.
     """
 
     packet: int = 256 * 1024
@@ -24,6 +27,7 @@ class Limits:
     queued_bytes_in_all: int = 256 << 20
     subscription_bytes: int = 256 << 20
     globs: int = 1000
+    user_clients: Optional[int] = None
 
 
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.

@@ -15,8 +15,9 @@ from typing import NamedTuple, Optional
 
 from .address import Address, made_up
 
-#: Connections that wait to be accepted; others wait in connect(), each in its turn, whoever fills this.
-_BACKLOG = 64
+#: Connections that wait to be accepted; others wait in connect(), each process in its turn. A new client
+#: waits for all of them, and one user can fill this, so it is short.
+_BACKLOG = 16
 #: the first descriptor that systemd passes
 _FIRST_PASSED = 3
 

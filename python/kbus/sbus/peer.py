@@ -15,6 +15,7 @@ from .counts import Counts
 from .identity import Identity
 from .limits import OVER_PACKETS, OVER_QUEUED, Limits
 from .mmsg import BATCH, Sender
+from .users import User
 
 #: What a socket's buffer has to have room for beside a packet, roughly.
 _OVERHEAD = 4096
@@ -33,14 +34,22 @@ class Total:
 
 
 class Peer:
-    """A client. ``number``, from 1, tells it from others.
+    """A client. ``number``, from 1, tells it from others. ``user`` is what it shares with those of its user.
 
     ``publishers`` are those who wait for room in this client's queue, ``waits_for`` those for whom this one
     waits. ``is_doomed`` says why it is to be disconnected.
     """
 
-    def __init__(self, connected: socket.socket, number: int, limits: Limits, total: Total) -> None:
+    def __init__(
+        self,
+        connected: socket.socket,
+        number: int,
+        limits: Limits,
+        total: Total,
+        user: Optional[User] = None,
+    ) -> None:
         self.identity = Identity(connected)
+        self.user = user or User(self.identity.credentials.uid)
         self.socket = connected
         self.fd = connected.fileno()
         self.number = number

@@ -20,14 +20,17 @@ from .bus import Bus
 from .descriptors import Spare
 from .identity import peer_credentials
 from .listening import Listening
+from .newcomers import Newcomers, has_left
 from .peer import Peer
 from .reading import Reader, next_is_message
 from .timer import Timer
+from .users import OverUserLimit, User
 
 _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 _READABLE = _IN | _HUP | select.EPOLLERR
-#: How many connections are accepted, and how many refused, which takes less, before clients have their turn.
-_ACCEPTED, _REFUSED = 16, 64
+#: How many connections are accepted, which takes little, and how many of those become clients, which takes
+#: more, before clients have their turn. Whoever connects in a loop fills the kernel's queue again and again.
+_ACCEPTED, _ADMITTED = 64, 4
 #: What ends the daemon cleanly: all that would end it, and could be somebody's mistake.
 _ENDING = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM),
@@ -63,6 +66,7 @@ class Server:
         self._reader = Reader(bridge.limits.packet)
         self._spare = Spare()
         self._epoll = select.epoll()
+        self._newcomers: Newcomers[tuple[socket.socket, User]] = Newcomers()
         self._peers: dict[int, Peer] = {}
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
@@ -87,13 +91,16 @@ class Server:
         """Serve."""
         bridge = self._bridge
         while not self._is_ending:
-            self._turn(0 if bridge.subscriptions.leaving or self._bus.queued else None)
+            is_busy = bridge.subscriptions.leaving or self._bus.queued or self._newcomers
+            self._turn(0 if is_busy else None)
         self._end()
 
     def close(self) -> None:
         """Close everything that this has opened."""
         for peer in list(self._peers.values()):
             self._disconnect(peer)
+        while (newcomer := self._newcomers.take()) is not None:
+            self._close(*newcomer)
         signal.set_wakeup_fd(-1)
         self._epoll.close()
         self._spare.close()
@@ -104,7 +111,7 @@ class Server:
     # One turn.
 
     def _turn(self, timeout: Optional[float]) -> bool:
-        """Wait, and deal with what has happened. Returns False if nothing has."""
+        """Wait, and deal with what has happened. Returns False if nothing has, and nobody was let in."""
         has_news = is_time_to_tidy = has_callers = has_lost = False
         happened = self._epoll.poll(timeout)
         for fd, events in happened:
@@ -136,9 +143,12 @@ class Server:
         if has_callers:
             # Those who have left have made room for them.
             self._accept()
-        if has_lost and self._until_last and self._had_clients:
+        had_newcomers = bool(self._newcomers)
+        if had_newcomers:
+            has_lost |= self._admit()
+        if has_lost and self._until_last and self._had_clients and not self._newcomers:
             self._is_ending |= all(each.only_looks for each in self._peers.values())
-        return bool(happened)
+        return bool(happened) or had_newcomers
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):
@@ -151,8 +161,8 @@ class Server:
     # Clients.
 
     def _accept(self) -> None:
-        accepted = refused = 0
-        while accepted < _ACCEPTED and refused < _REFUSED:
+        """Take connections out of the kernel's queue, where users have no turns, as cheaply as may be."""
+        for _ in range(_ACCEPTED):
             try:
                 connected, _ = self._listening.socket.accept()
             except BlockingIOError:
@@ -162,33 +172,52 @@ class Server:
                     self._spare.refuse(self._listening.socket)
                     self._bridge.refused["descriptors"] += 1
                 return
-            if self._users is not None and self._refuses(connected, self._users):
-                refused += 1
+            pid, uid, _ = peer_credentials(connected)
+            if self._users is not None and uid not in self._users:
+                self._refuse(connected, "user", uid, f"user {uid} (process {pid}) may not connect")
                 continue
-            accepted += 1
             try:
-                peer = self._bridge.connect(connected)
+                user = self._bridge.users.connect(uid)
+            except OverUserLimit as error:
+                self._refuse(connected, "user-clients", uid, f"process {pid} is refused: {error}")
+            else:
+                self._newcomers.add(uid, (connected, user))
+
+    def _refuse(self, connected: socket.socket, cause: str, uid: int, line: str) -> None:
+        connected.close()
+        self._bridge.refused[cause] += 1
+        self._bridge.log.say(uid, line)
+
+    def _admit(self) -> bool:
+        """Make clients of some of those that were accepted, a user in turn. True if any has left already."""
+        has_lost = False
+        for _ in range(_ADMITTED):
+            newcomer = self._newcomers.take()
+            if newcomer is None:
+                break
+            connected, user = newcomer
+            if has_left(connected):
+                self._close(connected, user)
+                has_lost = self._had_clients = True
+                continue
+            try:
+                peer = self._bridge.connect(connected, user)
             except NoNumber:
-                connected.close()
+                self._close(connected, user)
                 self._bridge.refused["clients"] += 1
                 continue
             except OSError:
-                connected.close()
+                self._close(connected, user)
                 self._bridge.refused["descriptors"] += 1
                 continue
             self._peers[peer.fd] = peer
             self._interests[peer.fd] = _IN
             self._epoll.register(peer.fd, _IN)
+        return has_lost
 
-    def _refuses(self, connected: socket.socket, users: Container[int]) -> bool:
-        """Close the connection of a user who may not connect, before anything is made for it."""
-        pid, uid, _ = peer_credentials(connected)
-        if uid in users:
-            return False
+    def _close(self, connected: socket.socket, user: User) -> None:
         connected.close()
-        self._bridge.refused["user"] += 1
-        self._bridge.log.say(uid, f"user {uid} (process {pid}) may not connect")
-        return True
+        self._bridge.users.disconnect(user)
 
     def _read(self, peer: Peer, events: int) -> None:
         if self._traffic.is_stuck:
@@ -258,7 +287,7 @@ class Server:
         is_over = False
         while not is_over:
             left = max(0.0, deadline - time.monotonic())
-            is_slow = any(peer.backlog.count for peer in self._peers.values())
+            is_slow = not self._newcomers and any(peer.backlog.count for peer in self._peers.values())
             # When nothing can be read any more, all that was published has been delivered or is queued.
             is_over = not self._turn(left if is_slow else 0) or not left
         self._traffic.drain()

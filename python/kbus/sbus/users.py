@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""What the clients of each user have together, and how much of it they may have."""
+
+from __future__ import annotations
+
+from .limits import Limits
+
+
+class OverUserLimit(ValueError):
+    """A user has as much as it may have. The text names the user and the limit."""
+
+
+class User:
+    """One user. All counts are of what its clients have at this moment.
+
+    ``clients`` counts connections, from accept on.
+    """
+
+    __slots__ = ("clients", "uid")
+
+    def __init__(self, uid: int) -> None:
+        self.uid = uid
+        self.clients = 0
+
+
+class Users:
+    """All users that have something.
+
+    ``most_clients`` is how many connections there can be in all. Unless ``limits.user_clients`` says how many
+    of them one user may have, it may have as many as it leaves to others. So no user can take the last one,
+    and neither can a few of them.
+    """
+
+    def __init__(self, limits: Limits, most_clients: int) -> None:
+        self._limits = limits
+        self._most_clients = most_clients
+        self._clients = 0
+        self._users: dict[int, User] = {}
+
+    def connect(self, uid: int) -> User:
+        """Count one more connection of a user. Raises OverUserLimit."""
+        user = self._users.get(uid) or User(uid)
+        most = self._limits.user_clients
+        if most is not None and user.clients >= most:
+            raise OverUserLimit(f"user {uid} has {most} clients (--max-user-clients)")
+        left = self._most_clients - self._clients
+        if most is None and user.clients >= left:
+            raise OverUserLimit(
+                f"user {uid} has {user.clients} clients, and {max(left, 0)} are left for others"
+                " (--max-user-clients)"
+            )
+        self._users[uid] = user
+        self._clients += 1
+        user.clients += 1
+        return user
+
+    def disconnect(self, user: User) -> None:
+        """Take back one ``connect``."""
+        self._clients -= 1
+        user.clients -= 1
+        self._forget(user)
+
+    def _forget(self, user: User) -> None:
+        if not user.clients:
+            del self._users[user.uid]
