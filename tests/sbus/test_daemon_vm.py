@@ -252,8 +252,9 @@ def test_stats(daemon: StartDaemon) -> None:
         client.publish("a", b"1")
         assert receive(client, 1)
         done = run(command.main, "--stats", "-a", running.path)
-        assert (done.status, done.stdout.count(b"\n")) == (0, 3)
-        (one,) = [each for each in running.stats()[1:] if each["subscriptions"]]
+        # All of it, this client and the one who asks, and their user.
+        assert (done.status, done.stdout.count(b"\n")) == (0, 4)
+        (one,) = [each for each in running.stats()[1:] if "client" in each and each["subscriptions"]]
         assert (one["pid"], one["uid"], one["received"], one["published"]) == (os.getpid(), 0, 2, 1)
     assert run(command.main, "--stats", "-a", "/no/such").status == 1
 

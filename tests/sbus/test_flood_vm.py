@@ -219,7 +219,7 @@ def test_rule_unknown_control_messages_are_ignored_and_counted(daemon: StartDaem
         client.control("blocking/soft/discard", b"a payload\0 that is\0 ignored")
         settle(client)
         assert running.dropped() == {"unknown-control": 5}
-        assert [each["soft"] for each in running.stats()[1:]].count("discard") == 1
+        assert [each.get("soft") for each in running.stats()].count("discard") == 1
 
 
 def test_a_socket_that_would_block_is_no_matter_for_others(daemon: StartDaemon) -> None:

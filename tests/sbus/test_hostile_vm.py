@@ -213,6 +213,32 @@ def set_descriptors(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def test_what_one_user_queues_leaves_room_for_others(place: Path, child: StartChild) -> None:
+    """Clients of one user that do not read fill the queues of that user."""
+    os.chmod(place, 0o755)
+    with started(place, "-o", "--max-user-queued-bytes", str(MIB)) as running, running.client() as mine:
+
+        def never_read() -> list[Client]:
+            become(LOOPER)
+            clients = [running.client() for _ in range(10)]
+            for client in clients:
+                client.subscribe("flood")
+                settle(client)
+            return clients
+
+        holder = child(never_read)
+        mine.subscribe("flood")
+        settle(mine)
+        for _ in range(10):
+            flood(running, 200)
+            assert len(receive(mine, 200)) == 200
+        total = running.stats()[0]
+        assert MIB - 2000 < total["queued_bytes"] <= MIB
+        assert total["dropped"].keys() == {"user-queued-bytes"}
+        assert "clients of user 1234 (--max-user-queued-bytes)" in running.said()
+        holder.kill()
+
+
 def test_random_bytes(daemon: StartDaemon) -> None:
     chance = random.Random(3)
     running = daemon()

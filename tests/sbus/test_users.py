@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import Limits, cost
 from kbus.sbus.users import OverUserLimit, Users
+from tests.kernel.helpers import PATIENCE, wait_until
+from tests.sbus.conftest import StartDaemon
+from tests.sbus.running import Daemon, receive, settle
+
+MIB = 1 << 20
 
 
 def fill(users: Users, uid: int) -> int:
@@ -41,3 +48,67 @@ def test_a_user_without_clients_is_forgotten() -> None:
     for uid in range(1000):
         users.disconnect(users.connect(uid))
     assert not users._users
+
+
+def test_rule_subscriptions_of_a_user_are_counted_together(without_kbus: StartDaemon) -> None:
+    """Those of clients that have left, until they are removed."""
+    running = without_kbus("--max-user-subscriptions", "3")
+    with running.client() as one, running.client() as other:
+        for client in (one, other):
+            for pattern in ("a", "b"):
+                client.subscribe(pattern)
+            settle(client)
+        assert running.dropped() == {"user-subscriptions": 1}
+        assert f"user {os.getuid()} has 3 subscriptions (--max-user-subscriptions)" in running.said()
+        one.close()
+        wait_until(lambda: of_user(running)["subscriptions"] == 1, "they are removed")
+        other.subscribe("c")
+        other.publish("c")
+        assert receive(other, 1) == [(b"c", b"")]
+
+
+def test_rule_memory_for_subscriptions_of_a_user_is_counted_together(without_kbus: StartDaemon) -> None:
+    running = without_kbus("--max-user-subscription-bytes", str(3 * cost(b"a", b"/")))
+    with running.client() as one, running.client() as other:
+        for client in (one, other):
+            for pattern in ("a", "b"):
+                client.subscribe(pattern)
+            settle(client)
+        assert running.dropped() == {"user-subscriptions": 1}
+        assert "(--max-user-subscription-bytes)" in running.said()
+        for pattern in ("a", "b"):
+            one.unsubscribe(pattern)
+        settle(one)
+        assert of_user(running)["subscription_bytes"] == cost(b"a", b"/")
+
+
+def test_rule_bytes_queued_for_a_user_are_counted_together(without_kbus: StartDaemon) -> None:
+    """Of one who takes what is queued, and of one who leaves, they are given back."""
+    running = without_kbus("--max-user-queued-bytes", str(MIB))
+    with running.client() as one, running.client() as other, running.client() as publisher:
+        for client in (one, other):
+            client.subscribe("a")
+            settle(client)
+        for _ in range(30):
+            publisher.publish("a", b"x" * 100_000)
+        settle(publisher)
+        queued = of_user(running)["queued_bytes"]
+        assert MIB - 100_006 <= queued <= MIB
+        assert running.dropped().keys() == {"user-queued-bytes"}
+        assert f"wait for clients of user {os.getuid()} (--max-user-queued-bytes)" in running.said()
+        came = 0
+        while running.stats()[0]["queued_bytes"] > queued / 2:
+            assert one.receive(PATIENCE)
+            came += 1
+        one.close()
+        wait_until(lambda: running.stats()[0]["clients"] == 3, "it has left")
+        assert of_user(running)["queued_bytes"] == running.stats()[0]["queued_bytes"]
+        while other.receive(0.2):
+            pass
+        assert of_user(running)["queued_bytes"] == 0
+
+
+def of_user(running: Daemon) -> dict[str, int]:
+    """What the daemon tells of this process's user."""
+    (found,) = (each for each in running.stats() if each.get("user") == os.getuid())
+    return found

@@ -26,7 +26,7 @@ from .parameters import allowed_bindings
 from .peer import Peer, Total
 from .subscribing import OverLimit, Subscriptions
 from .traffic import MOST_NUMBER, Traffic
-from .users import User, Users
+from .users import OverUserLimit, User, Users
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"
@@ -58,7 +58,9 @@ class Bridge:
         keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
-        self.subscriptions = Subscriptions(keymap, self.bindings, limits, self.traffic.forget_routes)
+        self.subscriptions = Subscriptions(
+            keymap, self.bindings, limits, self.traffic.forget_routes, self.users
+        )
 
     # Who is there.
 
@@ -169,6 +171,8 @@ class Bridge:
             self.subscriptions.add(peer, complete)
         except OverLimit as error:
             peer.drop(counts.TOO_MANY_SUBSCRIPTIONS, error)
+        except OverUserLimit as error:
+            peer.drop(counts.USER_SUBSCRIPTIONS, error)
         except OSError as error:
             peer.drop(counts.REFUSED_BY_KBUS, f"cannot bind: {error.strerror}")
 
@@ -247,4 +251,4 @@ class Bridge:
             "kbus_queued": self._bus.queued,
             "kbus_lost": self._bus.lost,
         }
-        return stats.records(self.peers, self._gone, facts, dict(self.refused))
+        return stats.records(self.peers, self._gone, facts, dict(self.refused), self.users)

@@ -21,6 +21,8 @@ NOT_SUBSCRIBED = "not-subscribed"
 TOO_MANY_SUBSCRIPTIONS = "too-many-subscriptions"
 SOCKET_FULL = "socket-full"
 QUEUE_FULL = "queue-full"
+USER_SUBSCRIPTIONS = "user-subscriptions"
+USER_QUEUED = "user-queued-bytes"
 SOCKET_TOO_SMALL = "socket-too-small"
 LEFT = "client-left"
 #: What is told of once for each client; the others as often as log.OfUsers allows.

@@ -72,6 +72,9 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         args.max_subscription_bytes,
         args.max_globs,
         args.max_user_clients,
+        args.max_user_subscriptions,
+        args.max_user_subscription_bytes,
+        args.max_user_queued_bytes,
     )
     bridge = Bridge(bus, packets.PROTOCOLS[args.protocol], args.root, limits, args.credential_prefix)
     users = {os.geteuid(), *args.user} if args.user else None
@@ -208,6 +211,13 @@ def parser() -> argparse.ArgumentParser:
         ),
         ("globs", limits.globs, "times that a client's patterns have * beside other bytes"),
         ("user-clients", limits.user_clients, "clients of one user"),
+        ("user-subscriptions", limits.user_subscriptions, "subscriptions of all clients of a user"),
+        (
+            "user-subscription-bytes",
+            limits.user_subscription_bytes,
+            "bytes of memory for the subscriptions of a user",
+        ),
+        ("user-queued-bytes", limits.user_queued_bytes, "bytes in the queues of a user"),
     ):
         most.add_argument(
             f"--max-{option}",

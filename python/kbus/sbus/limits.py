@@ -18,7 +18,9 @@ class Limits:
     counts as ``cost`` tells. ``globs`` is how many times its patterns may have ``*`` beside other bytes in a
     segment; these are the only ones that take time with messages that they do not match.
 
-    ``user_clients`` is how many clients one user may have; None is as many as it leaves to others.
+    The others are for all clients of a user together. ``user_clients`` is how many there may be, and None is
+    as many as the user leaves to others; ``user_subscriptions`` and ``user_subscription_bytes`` are for what
+    they are subscribed to, ``user_queued_bytes`` for what their queues hold.
     """
 
     packet: int = 256 * 1024
@@ -28,6 +30,9 @@ class Limits:
     subscription_bytes: int = 256 << 20
     globs: int = 1000
     user_clients: Optional[int] = None
+    user_subscriptions: int = 250_000
+    user_subscription_bytes: int = 512 << 20
+    user_queued_bytes: int = 128 << 20
 
 
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.

@@ -174,7 +174,7 @@ class Peer:
             self.doom("it asked for that if a message would have to wait")
             self.counts.dropped[counts.LEFT] += 1
         elif what == flow.DISCARD:
-            self.drop(counts.SOCKET_FULL if self.settings.soft == flow.DISCARD else counts.QUEUE_FULL)
+            self._discard(packet)
         else:
             self._push(packet)
         # Of an empty queue nobody would be told that it has room.
@@ -188,15 +188,31 @@ class Peer:
         return (
             backlog.count < limits.queued + more
             and backlog.bytes + len(packet) <= limits.queued_bytes + more_bytes
+            and self.user.queued_bytes + len(packet) <= limits.user_queued_bytes
             and self._total.queued_bytes + len(packet) <= limits.queued_bytes_in_all
         )
+
+    def _discard(self, packet: bytes) -> None:
+        most = self._limits.user_queued_bytes
+        if self.settings.soft == flow.DISCARD:
+            self.drop(counts.SOCKET_FULL)
+        elif self.user.queued_bytes + len(packet) > most:
+            why = f"over {most} bytes wait for clients of user {self.user.uid} (--max-user-queued-bytes)"
+            self.drop(counts.USER_QUEUED, why)
+        else:
+            self.drop(counts.QUEUE_FULL)
 
     def _push(self, packet: bytes) -> None:
         backlog = self.backlog
         backlog.push(packet)
-        self._total.queued_bytes += len(packet)
+        self._charge(len(packet))
         self.counts.queued_max = max(self.counts.queued_max, backlog.count)
         self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
+
+    def _charge(self, count: int) -> None:
+        """Count bytes that are queued, or less than 0 that are not queued any more."""
+        self._total.queued_bytes += count
+        self.user.queued_bytes += count
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it, at most one batch."""
@@ -204,7 +220,7 @@ class Peer:
         for _ in range(min(BATCH, backlog.count)):
             if not self._send(backlog.first()):
                 break
-            self._total.queued_bytes -= len(backlog.pop())
+            self._charge(-len(backlog.pop()))
             if self.is_gone:
                 self.clear()
                 return
@@ -227,7 +243,7 @@ class Peer:
 
     def clear(self) -> None:
         """Drop what is queued."""
-        self._total.queued_bytes -= self.backlog.bytes
+        self._charge(-self.backlog.bytes)
         dropped = self.backlog.clear()
         if dropped:
             self.counts.dropped[counts.LEFT] += dropped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a bridge tells of itself: one JSON object for all of it, and one for each client."""
+"""What a bridge tells of itself: a JSON object for all of it, one for each client, one for each user."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import Any
 
 from .counts import Counts
 from .peer import Peer
+from .users import User
 
 #: Bytes of a packet of statistics at most, so that any socket takes it.
 _PIECE = 16 * 1024
 
 
 def records(
-    peers: Iterable[Peer], gone: Counts, facts: dict[str, Any], refused: dict[str, int]
+    peers: Iterable[Peer],
+    gone: Counts,
+    facts: dict[str, Any],
+    refused: dict[str, int],
+    users: Iterable[User],
 ) -> list[dict[str, Any]]:
-    """Return what there is to tell; the first is about all of it.
+    """Return what there is to tell: about all of it, about each client, about each user.
 
     ``gone`` is what clients have counted that have left, ``facts`` about KBUS, ``refused`` how many
     connections were closed at once, and why.
@@ -36,7 +41,17 @@ def records(
         "refused": refused,
         **facts,
     }
-    return [in_all, *map(_of_client, peers)]
+    return [in_all, *map(_of_client, peers), *map(_of_user, users)]
+
+
+def _of_user(user: User) -> dict[str, Any]:
+    return {
+        "user": user.uid,
+        "clients": user.clients,
+        "subscriptions": user.subscriptions,
+        "subscription_bytes": user.subscription_bytes,
+        "queued_bytes": user.queued_bytes,
+    }
 
 
 def _of_client(peer: Peer) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from .keymap import KeyMap
 from .limits import Limits, cost
 from .peer import Peer
 from .routing import Table
+from .users import Users
 
 #: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
 _SLICE = 0.0002
@@ -33,25 +34,32 @@ class Subscriptions:
     """
 
     def __init__(
-        self, keymap: KeyMap, bindings: Bindings, limits: Limits, changed: Callable[[object], None]
+        self,
+        keymap: KeyMap,
+        bindings: Bindings,
+        limits: Limits,
+        changed: Callable[[object], None],
+        users: Users,
     ) -> None:
         self._keymap = keymap
         self._bindings = bindings
         self._limits = limits
         self._changed = changed
+        self._users = users
         self._public: Table[Peer] = Table(keymap.separator)
         self._secret: Table[Peer] = Table(keymap.separator)
         #: those for whom ``forget`` has something to do
         self.leaving: deque[Peer] = deque()
 
     def add(self, peer: Peer, pattern: bytes) -> None:
-        """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
+        """Subscribe once more. Raises OverLimit, OverUserLimit, and OSError if KBUS refuses what it needs."""
         size = cost(pattern, self._keymap.separator)
         globs = self._globs(pattern)
         if peer.subscription_bytes + size > self._limits.subscription_bytes:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
         if peer.globs + globs > self._limits.globs:
             raise OverLimit(f"over {self._limits.globs} times * beside other bytes")
+        self._users.check(peer.user, size)
         if self._is_secret(pattern):
             self._secret.add(pattern, peer)
         elif (name := self._keymap.binding(pattern)) is not None:
@@ -60,6 +68,7 @@ class Subscriptions:
             self._note(pattern, name)
         peer.patterns[pattern] += 1
         peer.subscription_bytes += size
+        self._users.subscribe(peer.user, size)
         peer.globs += globs
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
@@ -108,6 +117,7 @@ class Subscriptions:
 
     def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:
         """Undo what ``add`` has done; the name that it has wanted, if any."""
+        self._users.unsubscribe(peer.user, cost(pattern, self._keymap.separator))
         if self._is_secret(pattern):
             self._secret.remove(pattern, peer)
             return None

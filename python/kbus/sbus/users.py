@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .limits import Limits
 
 
@@ -13,14 +15,18 @@ class OverUserLimit(ValueError):
 class User:
     """One user. All counts are of what its clients have at this moment.
 
-    ``clients`` counts connections, from accept on.
+    ``clients`` counts connections, from accept on. ``subscriptions`` and ``subscription_bytes`` count those
+    of clients that have left, too, until they are removed. ``queued_bytes`` wait in queues for its clients.
     """
 
-    __slots__ = ("clients", "uid")
+    __slots__ = ("clients", "queued_bytes", "subscription_bytes", "subscriptions", "uid")
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
         self.clients = 0
+        self.subscriptions = 0
+        self.subscription_bytes = 0
+        self.queued_bytes = 0
 
 
 class Users:
@@ -36,6 +42,9 @@ class Users:
         self._most_clients = most_clients
         self._clients = 0
         self._users: dict[int, User] = {}
+
+    def __iter__(self) -> Iterator[User]:
+        return iter(self._users.values())
 
     def connect(self, uid: int) -> User:
         """Count one more connection of a user. Raises OverUserLimit."""
@@ -60,6 +69,30 @@ class Users:
         user.clients -= 1
         self._forget(user)
 
+    def check(self, user: User, size: int) -> None:
+        """Raise OverUserLimit if the user may not have one more subscription that takes so many bytes."""
+        limits = self._limits
+        if user.subscriptions >= limits.user_subscriptions:
+            raise OverUserLimit(
+                f"user {user.uid} has {user.subscriptions} subscriptions (--max-user-subscriptions)"
+            )
+        if user.subscription_bytes + size > limits.user_subscription_bytes:
+            raise OverUserLimit(
+                f"over {limits.user_subscription_bytes} bytes of subscriptions of user {user.uid}"
+                " (--max-user-subscription-bytes)"
+            )
+
+    def subscribe(self, user: User, size: int) -> None:
+        """Count one more subscription that takes so many bytes."""
+        user.subscriptions += 1
+        user.subscription_bytes += size
+
+    def unsubscribe(self, user: User, size: int) -> None:
+        """Take back one ``subscribe``."""
+        user.subscriptions -= 1
+        user.subscription_bytes -= size
+        self._forget(user)
+
     def _forget(self, user: User) -> None:
-        if not user.clients:
+        if not user.clients and not user.subscriptions:
             del self._users[user.uid]
