@@ -63,6 +63,22 @@ def test_whoami_of_another_user(daemon: StartDaemon) -> None:
     assert said == b"!/cred/%d/%d/%d" % (NOBODY, NOBODY, pid)
 
 
+@pytest.mark.parametrize("uid", [2**31, 2**32 - 2])
+def test_rule_any_user_can_be_told(daemon: StartDaemon, uid: int) -> None:
+    """Also those whose ids are negative for whoever takes them for signed numbers."""
+    running = daemon("-o", "-u", str(uid))
+    os.chmod(Path(running.path).parent, 0o755)
+
+    def ask() -> tuple[bytes, int]:
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        with Client(running.path) as client:
+            return client.whoami(PATIENCE), os.getpid()
+
+    said, pid = in_child(ask)
+    assert said == b"!/cred/%d/%d/%d" % (uid, uid, pid)
+
+
 def test_rule_secrets_never_touch_the_device(daemon: StartDaemon, ksock: OpenKsock) -> None:
     listener = ksock()
     listener.bind("$.*")
@@ -163,12 +179,13 @@ def test_rule_empty_components(daemon: StartDaemon) -> None:
         assert receive(client, 2) == [(me(b"x"), b"1"), (b"!/cred////x", b"3")]
 
 
-def test_rule_supplementary_groups(daemon: StartDaemon) -> None:
+@pytest.mark.parametrize("others", [0, 255, 256, 1000])
+def test_rule_supplementary_groups(daemon: StartDaemon, others: int) -> None:
     running = daemon("-o")
     os.chmod(Path(running.path).parent, 0o755)
 
     def member() -> list[bytes]:
-        os.setgroups([4321])
+        os.setgroups([4321, *range(5000, 5000 + others)])
         with Client(running.path) as client:
             key = b"!/cred/4321/%d/%d/x" % (os.getuid(), os.getpid())
             client.subscribe(key)

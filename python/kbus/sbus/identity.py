@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import select
@@ -11,14 +12,16 @@ import struct
 from array import array
 from typing import Optional
 
+from .libc import failure, libc
 from .secret import Credentials
 
-_UCRED = struct.Struct("=3i")
+#: pid, uid and gid; the latter two have no sign
+_UCRED = struct.Struct("=i2I")
 #: the kernel's numbers, which Python does not name
 _SO_PEERGROUPS = 59
 _SO_PEERPIDFD = 77
-#: Python passes no larger buffer. Of whoever has more groups none are known.
-_MOST_GROUPS = 256
+#: Python passes no larger buffer. Of whoever has more groups the C library is asked.
+_SOME_GROUPS, _MOST_GROUPS = 256, 65536
 
 
 class Identity:
@@ -60,10 +63,19 @@ def peer_credentials(connected: socket.socket) -> tuple[int, int, int]:
 
 def _groups(connected: socket.socket) -> frozenset[int]:
     try:
-        data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _MOST_GROUPS * 4)
-    except OSError:
-        return frozenset()
+        data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _SOME_GROUPS * 4)
+    except OSError as error:
+        return _all_groups(connected) if error.errno == errno.ERANGE else frozenset()
     return frozenset(array("I", data))
+
+
+def _all_groups(connected: socket.socket) -> frozenset[int]:
+    groups = (ctypes.c_uint32 * _MOST_GROUPS)()
+    size = ctypes.c_uint32(ctypes.sizeof(groups))
+    arguments = (socket.SOL_SOCKET, _SO_PEERGROUPS, groups, ctypes.byref(size))
+    if libc.getsockopt(connected.fileno(), *arguments):
+        raise failure()
+    return frozenset(groups[: size.value // ctypes.sizeof(ctypes.c_uint32)])
 
 
 def _process(connected: socket.socket, pid: int) -> Optional[int]:
