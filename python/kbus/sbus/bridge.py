@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
-from . import counts, packets, secret, stats
+from .. import abi
+from . import counts, log, packets, patterns, secret, stats
+from .access import NoRules, RulesFile, readers
 from .bindings import Bindings
 from .bus import Bus
 from .counts import Counts
@@ -24,6 +26,7 @@ from .limits import Limits
 from .packets import CMSG, SUB, UNSUB, Protocol
 from .parameters import allowed_bindings
 from .peer import Peer, Total
+from .rules import Denied
 from .subscribing import OverLimit, Subscriptions
 from .traffic import MOST_NUMBER, Traffic
 from .users import OverUserLimit, User, Users
@@ -40,23 +43,33 @@ class Bridge:
     """Clients on one side, a KBUS device on the other.
 
     ``server`` is the credential prefix: what servers in between put before a client's credentials, if any.
-    ``refused`` counts connections that were closed at once, by cause; ``log`` tells of what users do.
+    ``rules`` say who may publish and subscribe where, None if everybody may everywhere. ``refused`` counts
+    connections that were closed at once, by cause; ``log`` tells of what users do.
     """
 
-    def __init__(self, bus: Bus, protocol: Protocol, root: str, limits: Limits, server: bytes = b"") -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        protocol: Protocol,
+        root: str,
+        limits: Limits,
+        server: bytes = b"",
+        rules: Optional[RulesFile] = None,
+    ) -> None:
         self.protocol = protocol
         self.limits = limits
         self.peers: set[Peer] = set()
         self.refused: Counter[str] = Counter()
         self._bus = bus
         self._server = server
+        self._rules = rules
         self._gone = Counts()
         self._total = Total()
         self.log = self._total.log
         self.users = Users(limits, min(MOST_NUMBER, room_for_clients()))
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
+        self.traffic = Traffic(bus, keymap, self._receivers)
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
         self.subscriptions = Subscriptions(
             keymap, self.bindings, limits, self.traffic.forget_routes, self.users
@@ -79,8 +92,35 @@ class Bridge:
         except OSError:
             self._free(number)
             raise
+        self._give_rights(peer)
         self.peers.add(peer)
         return peer
+
+    def _give_rights(self, peer: Peer) -> None:
+        if self._rules is None:
+            peer.names = self.traffic.names
+        else:
+            peer.rights = self._rules.rules.of(peer.identity.credentials)
+            peer.names = peer.rights.names
+
+    def reread(self) -> None:
+        """Read the rules anew, if there are any. If they are bad, the old ones stay, and the log says so."""
+        if self._rules is None:
+            return
+        try:
+            self._rules.read()
+        except NoRules as error:
+            log.say(f"{error}; the rules stay as they were")
+            return
+        for peer in self.peers:
+            self._give_rights(peer)
+        self.traffic.forget_routes(None)
+        log.say(f"{self._rules.path}: {len(self._rules.rules.rules)} rules from now on")
+
+    def _receivers(self, key: bytes) -> Iterable[Peer]:
+        """Who gets a message with this key, which is no secret one."""
+        subscribers = self.subscriptions.subscribers(key)
+        return subscribers if self._rules is None else readers(key, subscribers)
 
     def disconnect(self, peer: Peer) -> None:
         """Have it no more. What it has published is sent."""
@@ -125,11 +165,13 @@ class Bridge:
             self._publish_secret(peer, packet, key)
             return False
         try:
-            self.traffic.introduce(key)
+            self.traffic.introduce(peer, key)
         except NameTooLong as error:
             peer.drop(counts.NAME_TOO_LONG, error)
         except PermissionError as error:
             peer.drop(counts.KBUS_OWN, error)
+        except Denied as error:
+            peer.drop(counts.PUBLISH_DENIED, error)
         else:
             return True
         return False
@@ -175,6 +217,18 @@ class Bridge:
             peer.drop(counts.USER_SUBSCRIPTIONS, error)
         except OSError as error:
             peer.drop(counts.REFUSED_BY_KBUS, f"cannot bind: {error.strerror}")
+        else:
+            self._warn(peer, complete)
+
+    def _warn(self, peer: Peer, pattern: bytes) -> None:
+        """Count and tell of a subscription to a single key that the rules deny. It stays: they may change."""
+        if peer.rights is None or self._uses_token(pattern) or len(pattern) > abi.MAX_NAME_LEN:
+            return
+        if patterns.is_exact(pattern, self.protocol.separator):
+            try:
+                peer.rights.check_subscribe(pattern)
+            except Denied as error:
+                peer.drop(counts.SUBSCRIBE_DENIED, error)
 
     def _unsubscribe(self, peer: Peer, pattern: bytes) -> None:
         complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern

@@ -24,9 +24,11 @@ QUEUE_FULL = "queue-full"
 USER_SUBSCRIPTIONS = "user-subscriptions"
 USER_QUEUED = "user-queued-bytes"
 SOCKET_TOO_SMALL = "socket-too-small"
+PUBLISH_DENIED = "publish-denied"
+SUBSCRIBE_DENIED = "subscribe-denied"
 LEFT = "client-left"
 #: What is told of once for each client; the others as often as log.OfUsers allows.
-TOLD_ONCE = frozenset({NAME_TOO_LONG})
+TOLD_ONCE = frozenset({NAME_TOO_LONG, SUBSCRIBE_DENIED})
 
 
 @dataclass

@@ -16,6 +16,7 @@ from ..cli import failures, options
 from ..cli.streams import replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
+from .access import NoRules, RulesFile
 from .address import Address
 from .bridge import Bridge
 from .bus import Bus
@@ -48,7 +49,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     try:
         with ExitStack() as stack:
             _serve(args, stack)
-    except (_Failure, CannotListen) as failure:
+    except (_Failure, CannotListen, NoRules) as failure:
         print(f"kbus-sbusd: {failure}", file=sys.stderr)
         return 1
     return 0
@@ -56,6 +57,8 @@ def main(argv: Optional[list[str]] = None) -> int:
 
 def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     raise_descriptor_limit()
+    protocol = packets.PROTOCOLS[args.protocol]
+    rules = None if args.access is None else RulesFile(args.access, protocol)
     passed = listening.passed() if args.address is None else None
     background = None if args.foreground else Background()
     pidfile = _pidfile(args.pidfile or (os.devnull if args.foreground else DEFAULT_PIDFILE))
@@ -76,7 +79,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         args.max_user_subscription_bytes,
         args.max_user_queued_bytes,
     )
-    bridge = Bridge(bus, packets.PROTOCOLS[args.protocol], args.root, limits, args.credential_prefix)
+    bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
     server = Server(bridge, bus, at, users, args.until_last, args.grace)
     stack.enter_context(closing(server))
@@ -175,6 +178,11 @@ def parser() -> argparse.ArgumentParser:
         default=b"",
         metavar="KEY",
         help="what servers in between put before credentials, such as !/cred/100/1000/1111",
+    )
+    bus.add_argument(
+        "--access",
+        metavar="FILE",
+        help="rules for who may publish and subscribe where, read anew at SIGHUP (default: everybody may)",
     )
     running = parser.add_argument_group("how it runs")
     running.add_argument("-f", "--foreground", action="store_true", help="stay in the foreground")

@@ -15,6 +15,7 @@ from .counts import Counts
 from .identity import Identity
 from .limits import OVER_PACKETS, OVER_QUEUED, Limits
 from .mmsg import BATCH, Sender
+from .rules import Rights
 from .users import User
 
 #: What a socket's buffer has to have room for beside a packet, roughly.
@@ -56,6 +57,10 @@ class Peer:
         self.settings = flow.Settings()
         self.backlog = Backlog()
         self.counts = Counts()
+        #: what the rules for keys let it do, None if there are no rules
+        self.rights: Optional[Rights] = None
+        #: the message names of keys that it may publish to, shared with all that may do the same
+        self.names: dict[bytes, bytes] = {}
         self.patterns: Counter[bytes] = Counter()
         self.subscription_bytes = 0
         self.globs = 0

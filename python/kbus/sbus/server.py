@@ -81,11 +81,10 @@ class Server:
         self._epoll.register(self._timer.fileno(), _IN)
 
     def handle_signals(self) -> None:
-        """End at SIGTERM, SIGINT and the like, tell statistics at SIGUSR1, take no notice of SIGHUP."""
+        """End at SIGTERM, SIGINT and the like, tell statistics at SIGUSR1, read rules anew at SIGHUP."""
         signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
-        for number in (*_ENDING, signal.SIGUSR1):
+        for number in (*_ENDING, signal.SIGUSR1, signal.SIGHUP):
             signal.signal(number, _leave_to_the_loop)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def run(self) -> None:
         """Serve."""
@@ -155,6 +154,8 @@ class Server:
             if number == signal.SIGUSR1:
                 for record in self._bridge.stats():
                     log.say(json.dumps(record))
+            elif number == signal.SIGHUP:
+                self._bridge.reread()
             else:
                 self._is_ending = True
 

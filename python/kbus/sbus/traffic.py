@@ -20,6 +20,7 @@ from .keymap import KeyMap
 from .mmsg import BATCH, Sender
 from .packets import MSG
 from .peer import Peer
+from .rules import MOST_REMEMBERED
 
 #: Entries of a cache. When it is full it is forgotten: whoever uses that many keys is as slow as without it.
 _MOST_CACHED = 8192
@@ -56,7 +57,8 @@ class Traffic:
         #: names for KBUS alone to send, and where they would be below another root
         self._reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
         self._sender = Sender()
-        self._names: dict[bytes, bytes] = {}
+        #: the message names of keys, for all clients that may publish to any
+        self.names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}
         self.frames: list[bytes] = []
         self._frame_bytes = 0
@@ -71,7 +73,7 @@ class Traffic:
 
     def publish(self, peer: Peer, key: bytes, payload: bytes) -> bool:
         """Send a message soon. Returns False if the key has to be introduced before."""
-        name = self._names.get(key)
+        name = peer.names.get(key)
         if name is None:
             return False
         frame = announcement(name, payload, peer.number)
@@ -82,14 +84,21 @@ class Traffic:
             self.exchange()
         return True
 
-    def introduce(self, key: bytes) -> None:
-        """Have a key known. Raises NameTooLong, and PermissionError for a name of KBUS's own."""
+    def introduce(self, peer: Peer, key: bytes) -> None:
+        """Have a key known, for a client and those with the same rights.
+
+        Raises NameTooLong, PermissionError for a name of KBUS's own, and Denied if the rules say so.
+        """
         name = self._keymap.name(key)
         if name.startswith(self._reserved):
             raise PermissionError(f"{name.decode()} is KBUS's own")
-        if len(self._names) >= _MOST_CACHED:
-            self._names.clear()
-        self._names[key] = name
+        names, most = peer.names, _MOST_CACHED
+        if peer.rights is not None:
+            peer.rights.check_publish(key)
+            most = MOST_REMEMBERED
+        if len(names) >= most:
+            names.clear()
+        names[key] = name
 
     def exchange(self, is_readable: bool = True) -> None:
         """Send what has been published, and deliver what has come, but not for ever.

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Access by key: the file of rules, and who of those that have subscribed may have a message."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from typing import Optional, cast
+
+from . import counts
+from .mmsg import Sender
+from .packets import Protocol
+from .peer import Peer
+from .rules import BadRule, Rules, parse
+
+#: Bytes that a file of rules has at most.
+MOST_BYTES = 1 << 20
+
+
+class NoRules(Exception):
+    """The file cannot be used. The text begins with its path and, if it is about one, the line."""
+
+
+class RulesFile:
+    """A file of rules. ``rules`` are those that it had when it was read last and was good.
+
+    Raises NoRules if it is not good at first.
+    """
+
+    def __init__(self, path: str, protocol: Protocol) -> None:
+        self.path = path
+        self._protocol = protocol
+        self.rules = self._read()
+
+    def read(self) -> None:
+        """Read it anew. Raises NoRules; then the rules are what they were."""
+        self.rules = self._read()
+
+    def _read(self) -> Rules:
+        try:
+            return parse(self._content(), self._protocol)
+        except BadRule as error:
+            raise NoRules(f"{self.path}:{error}") from None
+        except OSError as error:
+            raise NoRules(f"{self.path}: {error.strerror}") from None
+
+    def _content(self) -> bytes:
+        # Opening a FIFO would wait, and all clients with it.
+        fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NoRules(f"{self.path}: it is not a regular file")
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise NoRules(f"{self.path}: it has more than {MOST_BYTES} bytes")
+        return content
+
+
+def readers(key: bytes, subscribers: Iterable[Peer]) -> list[Peer]:
+    """Return who of the subscribers gets messages with a key, and one that counts them for the others."""
+    allowed: list[Peer] = []
+    denied: list[Peer] = []
+    for peer in subscribers:
+        may = peer.rights is None or peer.rights.may_receive(key)
+        (allowed if may else denied).append(peer)
+    if denied:
+        # It stands where a client does, so that messages cost nothing more when nobody is denied any.
+        allowed.append(cast(Peer, _Withheld(key, denied)))
+    return allowed
+
+
+class _Withheld:
+    """Counts messages for clients that may not have them. It has what is used of a Peer to deliver."""
+
+    def __init__(self, key: bytes, peers: Sequence[Peer]) -> None:
+        self._detail = f"subscribe to {key[:60]!r}"
+        self._peers = peers
+
+    def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
+        return self._count(1, publisher)
+
+    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
+        return self._count(len(packets), publisher)
+
+    def _count(self, count: int, publisher: Optional[Peer]) -> bool:
+        for peer in self._peers:
+            if peer is not publisher or peer.settings.echo:
+                peer.drop(counts.SUBSCRIBE_DENIED, self._detail)
+                peer.counts.dropped[counts.SUBSCRIBE_DENIED] += count - 1
+        return True
