@@ -27,6 +27,17 @@ SOCKET_TOO_SMALL = "socket-too-small"
 PUBLISH_DENIED = "publish-denied"
 SUBSCRIBE_DENIED = "subscribe-denied"
 LEFT = "client-left"
+CAUSES = (
+    *(MALFORMED, EMPTY, TOO_LARGE, RESERVED, CREDENTIALS, NAME_TOO_LONG, KBUS_OWN, REFUSED_BY_KBUS),
+    *(UNKNOWN_CONTROL, NOT_SUBSCRIBED, TOO_MANY_SUBSCRIPTIONS, USER_SUBSCRIPTIONS),
+    *(SOCKET_FULL, QUEUE_FULL, USER_QUEUED, SOCKET_TOO_SMALL, PUBLISH_DENIED, SUBSCRIBE_DENIED, LEFT),
+)
+# Why a connection was closed at once.
+NOT_PERMITTED = "user"
+USER_CLIENTS = "user-clients"
+NO_DESCRIPTORS = "descriptors"
+NO_NUMBER = "clients"
+REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS, NO_NUMBER)
 #: What is told of once for each client; the others as often as log.OfUsers allows.
 TOLD_ONCE = frozenset({NAME_TOO_LONG, SUBSCRIBE_DENIED})
 

@@ -28,7 +28,7 @@ from .listening import Access, CannotListen, Listening
 from .options import add_protocol
 from .secret import split
 from .server import Server
-from .telling import tell_stats
+from .telling import FORMS, tell_stats
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 
@@ -45,7 +45,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     except SystemExit as wanted:
         return int(wanted.code or 0)
     if args.stats:
-        return tell_stats(args.address)
+        return tell_stats(args.address, args.stats)
     try:
         with ExitStack() as stack:
             _serve(args, stack)
@@ -203,8 +203,10 @@ def parser() -> argparse.ArgumentParser:
     )
     running.add_argument(
         "--stats",
-        action="store_true",
-        help="print the statistics of the daemon at ADDRESS, a JSON object a line",
+        nargs="?",
+        const=FORMS[0],
+        choices=FORMS,
+        help="print the statistics of the daemon at ADDRESS: a JSON object a line, or metrics for Prometheus",
     )
     most = parser.add_argument_group("limits")
     for option, default, help in (

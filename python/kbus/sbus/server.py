@@ -14,7 +14,7 @@ from collections.abc import Container
 from types import FrameType
 from typing import Optional
 
-from . import log
+from . import counts, log
 from .bridge import Bridge, NoNumber
 from .bus import Bus
 from .descriptors import Spare
@@ -171,16 +171,18 @@ class Server:
             except OSError as error:
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     self._spare.refuse(self._listening.socket)
-                    self._bridge.refused["descriptors"] += 1
+                    self._bridge.refused[counts.NO_DESCRIPTORS] += 1
                 return
             pid, uid, _ = peer_credentials(connected)
             if self._users is not None and uid not in self._users:
-                self._refuse(connected, "user", uid, f"user {uid} (process {pid}) may not connect")
+                self._refuse(
+                    connected, counts.NOT_PERMITTED, uid, f"user {uid} (process {pid}) may not connect"
+                )
                 continue
             try:
                 user = self._bridge.users.connect(uid)
             except OverUserLimit as error:
-                self._refuse(connected, "user-clients", uid, f"process {pid} is refused: {error}")
+                self._refuse(connected, counts.USER_CLIENTS, uid, f"process {pid} is refused: {error}")
             else:
                 self._newcomers.add(uid, (connected, user))
 
@@ -205,11 +207,11 @@ class Server:
                 peer = self._bridge.connect(connected, user)
             except NoNumber:
                 self._close(connected, user)
-                self._bridge.refused["clients"] += 1
+                self._bridge.refused[counts.NO_NUMBER] += 1
                 continue
             except OSError:
                 self._close(connected, user)
-                self._bridge.refused["descriptors"] += 1
+                self._bridge.refused[counts.NO_DESCRIPTORS] += 1
                 continue
             self._peers[peer.fd] = peer
             self._interests[peer.fd] = _IN

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Optional
 
@@ -10,9 +11,12 @@ from . import address
 from .address import Address
 from .bridge import STATS
 from .client import Client
+from .prometheus import exposition
 
 #: Seconds that the daemon has to answer.
 _PATIENCE = 10.0
+#: how statistics can be printed, the default first
+FORMS = ("json", "prometheus")
 
 
 def ask(place: str) -> bytes:
@@ -25,11 +29,16 @@ def ask(place: str) -> bytes:
     return told
 
 
-def tell_stats(at: Optional[Address]) -> int:
-    """Print what the daemon tells, and return the exit status."""
+def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
+    """Print what the daemon tells in one of ``FORMS``, and return the exit status."""
     place = str(at or address.DEFAULT)
     try:
-        sys.stdout.buffer.write(ask(place))
+        told = ask(place)
+        if form == "prometheus":
+            # A path need not be text, and metrics must be.
+            shown = place.encode("utf-8", "backslashreplace").decode()
+            told = exposition([json.loads(line) for line in told.splitlines()], shown).encode()
+        sys.stdout.buffer.write(told)
         sys.stdout.buffer.flush()
     except TimeoutError:
         print(
