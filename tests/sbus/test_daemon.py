@@ -133,6 +133,30 @@ def test_rule_the_last_client_has_left_while_somebody_looks(tmp_path: Path) -> N
         assert running.wait() == 0
 
 
+def test_rule_one_that_has_left_before_it_was_let_in_was_a_client(tmp_path: Path) -> None:
+    running = Daemon(tmp_path, "-c", prepare=use_no_kbus)
+    running.signal(signal.SIGSTOP)
+    running.socket().close()
+    running.signal(signal.SIGCONT)
+    assert running.wait() == 0
+
+
+def test_rule_the_end_comes_after_those_that_were_accepted(tmp_path: Path) -> None:
+    """Also if they were still waiting to be let in, and have left."""
+    running = Daemon(tmp_path, "--grace", "10", prepare=use_no_kbus)
+    with running.client() as client:
+        client.subscribe("a")
+        settle(client)
+        running.signal(signal.SIGSTOP)
+        for number in range(16):
+            with running.socket() as publisher:
+                publisher.send(b"MSG a\0%d" % number)
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGCONT)
+        assert sorted(int(message.payload) for message in client) == list(range(16))
+    assert running.wait() == 0
+
+
 @pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_STREAM, socket.SOCK_DGRAM])
 def test_rule_a_live_socket_is_not_replaced(tmp_path: Path, kind: int) -> None:
     """Of whatever type, and nobody has come to it who asked. A dead one is replaced."""
