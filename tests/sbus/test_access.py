@@ -47,6 +47,25 @@ def test_rule_no_pattern_receives_what_its_client_may_not(without_kbus: StartDae
         assert f"user {os.getuid()}): dropped, subscribe-denied: subscribe to b'Other/Key'" in running.said()
 
 
+def test_each_message_that_is_withheld_is_counted(without_kbus: StartDaemon, rules: Path) -> None:
+    """One by one and many at a time, but for those that would not come to their own publisher."""
+    running = without_kbus("--access", str(rules))
+    with running.client() as client, running.client() as quiet:
+        for each in (client, quiet):
+            each.subscribe("")
+            settle(each)
+        running.signal(signal.SIGSTOP)
+        for _ in range(20):
+            client.publish("Other")
+        running.signal(signal.SIGCONT)
+        settle(client)
+        assert running.dropped() == {"subscribe-denied": 40}
+        quiet.control("echo/off")
+        quiet.publish("Other")
+        settle(quiet)
+        assert running.dropped() == {"subscribe-denied": 41}
+
+
 def test_rule_what_may_not_be_published_gets_nowhere(without_kbus: StartDaemon, rules: Path) -> None:
     """Each time it is tried, and told of with the line; messages before and behind it go."""
     rules.write_text(f"default allow\ndeny publish {ME} No\n")

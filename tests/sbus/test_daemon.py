@@ -148,12 +148,14 @@ def test_rule_the_end_comes_after_those_that_were_accepted(tmp_path: Path) -> No
         client.subscribe("a")
         settle(client)
         running.signal(signal.SIGSTOP)
-        for number in range(16):
+        for _ in range(8):
+            running.socket().close()
+        for number in range(8):
             with running.socket() as publisher:
                 publisher.send(b"MSG a\0%d" % number)
         running.signal(signal.SIGTERM)
         running.signal(signal.SIGCONT)
-        assert sorted(int(message.payload) for message in client) == list(range(16))
+        assert sorted(int(message.payload) for message in client) == list(range(8))
     assert running.wait() == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kbus.sbus.limits import Limits, cost
 from kbus.sbus.users import OverUserLimit, Users
-from tests.kernel.helpers import PATIENCE, wait_until
+from tests.kernel.helpers import wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.running import Daemon, receive, settle
 
@@ -96,16 +96,25 @@ def test_rule_bytes_queued_for_a_user_are_counted_together(without_kbus: StartDa
         assert MIB - 100_006 <= queued <= MIB
         assert running.dropped().keys() == {"user-queued-bytes"}
         assert f"wait for clients of user {os.getuid()} (--max-user-queued-bytes)" in running.said()
-        came = 0
-        while running.stats()[0]["queued_bytes"] > queued / 2:
-            assert one.receive(PATIENCE)
-            came += 1
         one.close()
         wait_until(lambda: running.stats()[0]["clients"] == 3, "it has left")
-        assert of_user(running)["queued_bytes"] == running.stats()[0]["queued_bytes"]
+        left = of_user(running)["queued_bytes"]
+        assert 0 < left == running.stats()[0]["queued_bytes"] < queued
         while other.receive(0.2):
             pass
         assert of_user(running)["queued_bytes"] == 0
+
+
+def test_rule_one_that_has_left_counts_no_more(without_kbus: StartDaemon) -> None:
+    """However it has left: without a word, after one, or for what it has sent."""
+    running = without_kbus("--max-user-clients", "3")
+    for packet in (None, b"SUB a", b"SUB !/cred/*"):
+        for _ in range(10):
+            with running.socket() as connection:
+                if packet:
+                    connection.send(packet)
+            wait_until(lambda: of_user(running)["clients"] == 1, "it has left")
+    assert running.stats()[0]["refused"] == {}
 
 
 def of_user(running: Daemon) -> dict[str, int]:
