@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -44,14 +44,21 @@ def bridge(bus: EchoBus) -> Bridge:
     return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def peer(bridge: Bridge) -> Iterator[Peer]:
-    """A client that does not read."""
+@contextmanager
+def connected(bridge: Bridge) -> Iterator[Peer]:
+    """One more client that does not read."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         peer = bridge.connect(ours)
         yield peer
         bridge.disconnect(peer)
+
+
+@pytest.fixture
+def peer(bridge: Bridge) -> Iterator[Peer]:
+    """A client that does not read."""
+    with connected(bridge) as peer:
+        yield peer
 
 
 @pytest.fixture

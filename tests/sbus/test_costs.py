@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack
 
 import pytest
 
 from kbus.sbus.bridge import Bridge
+from kbus.sbus.flow import DISCARD
 from kbus.sbus.peer import Peer
 from tests.sbus.bystander import Bystander
-from tests.sbus.conftest import StartDaemon
+from tests.sbus.conftest import StartDaemon, connected
+from tests.sbus.worst import WORST
 
 LONG = 200_000
 """Bytes that fit into a socket's buffer of the usual size."""
@@ -50,9 +53,58 @@ def test_stars_are_counted(bridge: Bridge, peer: Peer, pattern: bytes) -> None:
     """However many there are in one pattern: new keys do not take longer than with as many patterns."""
     for number in range(1000):
         bridge.take(peer, [b"SUB %s%d*" % (pattern, number)])
-    assert peer.globs <= bridge.limits.globs
+    assert peer.usage.globs <= bridge.limits.globs
     packets = [b"MSG " + b"a" * 980 + b"%d\0" % number for number in range(10)]
     assert seconds(bridge, peer, packets) < 0.005
+
+
+def cost_of_keys(bridge: Bridge, peer: Peer, begin: bytes) -> float:
+    """Seconds that a message takes whose key is new: the quickest attempt, as others use the machine."""
+    attempts = []
+    for attempt in range(5):
+        packets = [b"MSG %s%d\0" % (begin, 1000 * attempt + number) for number in range(200)]
+        began = time.process_time()
+        bridge.take(peer, packets)
+        bridge.traffic.drain()
+        attempts.append((time.process_time() - began) / len(packets))
+    return min(attempts)
+
+
+@pytest.mark.parametrize("what", WORST)
+def test_the_worst_patterns_of_others(bridge: Bridge, what: str) -> None:
+    """A message with a key that is new takes little longer than without them, matching or not."""
+    with ExitStack() as stack:
+        publisher, hostile = (stack.enter_context(connected(bridge)) for _ in range(2))
+        idle = cost_of_keys(bridge, publisher, WORST[what].key)
+        bridge.take(hostile, [b"SUB " + pattern for pattern in WORST[what].patterns])
+        assert not hostile.counts.dropped
+        hostile.settings.soft = DISCARD
+        assert cost_of_keys(bridge, publisher, WORST[what].key + b"0") < max(3 * idle, idle + 50e-6)
+
+
+def test_limits_of_patterns_are_for_all_clients_of_a_user(bridge: Bridge) -> None:
+    """However many connect; and who leaves can come back with as many at once."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connected(bridge)) for _ in range(20)]
+        for number, client in enumerate(clients):
+            bridge.take(client, [b"SUB */%d/%d" % (number, each) for each in range(2000)])
+        assert sum(client.usage.segments for client in clients) == bridge.limits.wildcards - 1
+        assert sum(client.counts.dropped["too-many-subscriptions"] for client in clients) == 40_000 - 21_845
+    with connected(bridge) as client:
+        bridge.take(client, [b"SUB %d/*" % number for number in range(bridge.limits.wildcards // 2)])
+        assert not client.counts.dropped
+
+
+def test_what_everybody_subscribes_to_counts_once(bridge: Bridge) -> None:
+    """A search in a key that is made once is no matter of how many want it."""
+    with ExitStack() as stack:
+        for _ in range(2 * bridge.limits.globs):
+            client = stack.enter_context(connected(bridge))
+            bridge.take(client, [b"SUB log*", b"SUB log*"])
+            assert not client.counts.dropped
+        bridge.take(client, [b"UNSUB log*"])
+        bridge.take(client, [b"SUB %d*" % number for number in range(bridge.limits.globs)])
+        assert client.counts.dropped == {"too-many-subscriptions": 1}
 
 
 def test_others_are_served_meanwhile(without_kbus: StartDaemon) -> None:

@@ -22,8 +22,9 @@ from .limits import Limits
 from .packets import CMSG, SUB, UNSUB, Protocol
 from .parameters import allowed_bindings
 from .peer import Peer, Total
-from .subscribing import OverLimit, Subscriptions
+from .subscribing import Subscriptions
 from .traffic import MOST_NUMBER, Traffic
+from .usage import OverLimit
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"

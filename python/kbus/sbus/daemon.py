@@ -70,6 +70,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         args.max_queued_bytes,
         args.max_queued_bytes_in_all,
         args.max_subscription_bytes,
+        args.max_wildcards,
         args.max_globs,
     )
     bridge = Bridge(bus, packets.PROTOCOLS[args.protocol], args.root, limits, args.credential_prefix)
@@ -205,7 +206,8 @@ def parser() -> argparse.ArgumentParser:
             limits.subscription_bytes,
             "bytes of memory for a client's subscriptions",
         ),
-        ("globs", limits.globs, "times that a client's patterns have * beside other bytes"),
+        ("wildcards", limits.wildcards, "segments of patterns with *, of all clients of a user"),
+        ("globs", limits.globs, "times that a user's patterns have * beside other bytes"),
     ):
         most.add_argument(
             f"--max-{option}",

@@ -14,8 +14,11 @@ class Limits:
     ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
     ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
     limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
-    counts as ``cost`` tells. ``globs`` is how many times its patterns may have ``*`` beside other bytes in a
-    segment; these are the only ones that take time with messages that they do not match.
+    counts as ``cost`` tells.
+
+    Patterns with ``*`` are the only ones that take time with messages that they do not match, so two limits
+    are for all clients of a user together: ``wildcards`` is how many segments these patterns may have, and
+    ``globs`` how many times ``*`` may stand beside other bytes in different segments.
     """
 
     packet: int = 256 * 1024
@@ -23,7 +26,8 @@ class Limits:
     queued_bytes: int = 8 << 20
     queued_bytes_in_all: int = 256 << 20
     subscription_bytes: int = 256 << 20
-    globs: int = 1000
+    wildcards: int = 65536
+    globs: int = 64
 
 
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.

@@ -15,6 +15,7 @@ from .counts import Counts
 from .identity import Identity
 from .limits import OVER_PACKETS, OVER_QUEUED, Limits
 from .mmsg import BATCH, Sender
+from .usage import Usage
 
 #: What a socket's buffer has to have room for beside a packet, roughly.
 _OVERHEAD = 4096
@@ -49,7 +50,7 @@ class Peer:
         self.counts = Counts()
         self.patterns: Counter[bytes] = Counter()
         self.subscription_bytes = 0
-        self.globs = 0
+        self.usage = Usage()
         self.publishers: set[Peer] = set()
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read

@@ -14,13 +14,10 @@ from .keymap import KeyMap
 from .limits import Limits, cost
 from .peer import Peer
 from .routing import Table
+from .usage import OverLimit, Usage
 
 #: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
 _SLICE = 0.0002
-
-
-class OverLimit(ValueError):
-    """The client has as many subscriptions as it may have."""
 
 
 class Subscriptions:
@@ -41,17 +38,19 @@ class Subscriptions:
         self._changed = changed
         self._public: Table[Peer] = Table(keymap.separator)
         self._secret: Table[Peer] = Table(keymap.separator)
+        #: of users, by their ids
+        self._usage: dict[int, Usage] = {}
         #: those for whom ``forget`` has something to do
         self.leaving: deque[Peer] = deque()
 
     def add(self, peer: Peer, pattern: bytes) -> None:
         """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
         size = cost(pattern, self._keymap.separator)
-        globs = self._globs(pattern)
         if peer.subscription_bytes + size > self._limits.subscription_bytes:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
-        if peer.globs + globs > self._limits.globs:
-            raise OverLimit(f"over {self._limits.globs} times * beside other bytes")
+        usage = self._usage.setdefault(peer.identity.credentials.uid, Usage())
+        segments = self._segments(pattern)
+        usage.check(segments, self._limits)
         if self._is_secret(pattern):
             self._secret.add(pattern, peer)
         elif (name := self._keymap.binding(pattern)) is not None:
@@ -60,7 +59,8 @@ class Subscriptions:
             self._note(pattern, name)
         peer.patterns[pattern] += 1
         peer.subscription_bytes += size
-        peer.globs += globs
+        for each in (usage, peer.usage):
+            each.add(segments)
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
         """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
@@ -70,7 +70,8 @@ class Subscriptions:
         if not peer.patterns[pattern]:
             del peer.patterns[pattern]
         peer.subscription_bytes -= cost(pattern, self._keymap.separator)
-        peer.globs -= self._globs(pattern)
+        for each in (self._usage[peer.identity.credentials.uid], peer.usage):
+            each.remove(self._segments(pattern))
         name = self._release(peer, pattern)
         if name is not None:
             self._note(pattern, name)
@@ -80,6 +81,8 @@ class Subscriptions:
         """Remove all that a client has, which is not found any more from now on, some at a time."""
         self._changed(None)
         if peer.patterns:
+            # At once, so that it can come back with as much.
+            self._usage[peer.identity.credentials.uid].subtract(peer.usage)
             self.leaving.append(peer)
 
     def forget(self) -> None:
@@ -123,9 +126,8 @@ class Subscriptions:
     def _note(self, pattern: bytes, name: bytes) -> None:
         self._changed(name if patterns.is_exact(pattern, self._keymap.separator) else None)
 
-    def _globs(self, pattern: bytes) -> int:
-        """How many times ``*`` stands beside other bytes in a segment, as each takes a search in keys."""
+    def _segments(self, pattern: bytes) -> list[bytes]:
+        """The segments of a pattern that takes time with keys that it does not match; none of any other."""
         if b"*" not in pattern or not self._keymap.can_match(pattern):
-            return 0
-        segments = patterns.normal(pattern).split(self._keymap.separator)
-        return sum(segment.count(b"*") for segment in segments if segment != b"*")
+            return []
+        return patterns.normal(pattern).split(self._keymap.separator)
