@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import DEEPEST_WILDCARD, Limits
 
 
 class Worst(NamedTuple):
@@ -23,7 +23,7 @@ def _both_ways(depth: int, end: bytes) -> Iterator[bytes]:
 
 
 def _one_star(depth: int) -> Iterator[bytes]:
-    """As long as keys can be, with one ``*``, anywhere."""
+    """As long as patterns can be, with one ``*``, anywhere."""
     return (b"a/" * place + b"*/" + b"a/" * (depth - place) + b"z" for place in range(depth))
 
 
@@ -32,6 +32,6 @@ WORST = {
     "both ways": Worst(list(_both_ways(10, b"z")), b"a/" * 10),
     "all of them match": Worst(list(_both_ways(10, b"*")), b"a/" * 10),
     "as many as there can be": Worst([b"*/z%d" % n for n in range(_most.wildcards // 2)], b"a/"),
-    "as long as keys can be": Worst(list(_one_star(480))[: _most.wildcards // 483], b"a/" * 480),
+    "as long as they can be": Worst(list(_one_star(DEEPEST_WILDCARD - 2)), b"a/" * (DEEPEST_WILDCARD - 1)),
     "beside other bytes": Worst([b"*x%d*" % n for n in range(_most.globs // 2)], b"aaa"),
 }

@@ -30,6 +30,8 @@ class Limits:
     globs: int = 64
 
 
+#: Segments of a pattern with ``*`` at most: somebody else's key may take a step for each of them.
+DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
 OVER_QUEUED, OVER_PACKETS = 1024, 4
 #: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.

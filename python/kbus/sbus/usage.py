@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .limits import Limits
+from .limits import DEEPEST_WILDCARD, Limits
 
 
 class OverLimit(ValueError):
@@ -28,6 +28,8 @@ class Usage:
 
     def check(self, segments: Sequence[bytes], limits: Limits) -> None:
         """Raise OverLimit if one more pattern, with these segments, is too much."""
+        if len(segments) > DEEPEST_WILDCARD:
+            raise OverLimit(f"a pattern with * of over {DEEPEST_WILDCARD} segments")
         if self.segments + len(segments) > limits.wildcards:
             raise OverLimit(f"over {limits.wildcards} segments of the user's patterns with *")
         more = sum(_searches(place) for place in _globs(segments) if place not in self._places)
