@@ -88,25 +88,41 @@ class Bridge:
 
     # What clients send.
 
-    def take(self, peer: Peer, received: Sequence[bytes]) -> None:
-        """Do what packets of a client say."""
-        peer.counts.received += len(received)
+    def take(self, peer: Peer, received: Sequence[bytes]) -> Sequence[bytes]:
+        """Do what packets of a client say, and return those that are left, for its next turn.
+
+        Messages with known keys take little time, and are sent together. Anything else takes longer, up to as
+        long as others' round trips, and so is the last of a turn.
+        """
         most = self.limits.packet
         for done, packet in enumerate(received):
             if peer.is_doomed:
                 # What is behind a packet that ends the connection does nothing.
                 peer.counts.dropped[counts.LEFT] += len(received) - done
-                return
-            if len(packet) > most:
-                peer.drop(counts.TOO_LARGE, f"a packet of more than {most} bytes")
-            elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
-                key, payload = packet[4:end], packet[end + 1 :]
-                if not self.traffic.publish(peer, key, payload) and self._introduce(peer, packet, key):
-                    self.traffic.publish(peer, key, payload)
-            elif not packet:
-                peer.drop(counts.EMPTY)
-            else:
-                self._take_other(peer, packet)
+                break
+            if len(packet) <= most and packet.startswith(b"MSG "):
+                end = packet.find(b"\0", 4)
+                if end >= 0 and self.traffic.publish(peer, packet[4:end], packet[end + 1 :]):
+                    continue
+            self._take_slow(peer, packet)
+            if not peer.is_doomed:
+                peer.counts.received += done + 1
+                return received[done + 1 :]
+        peer.counts.received += len(received)
+        return ()
+
+    def _take_slow(self, peer: Peer, packet: bytes) -> None:
+        """Do what a packet says that is no message with a known key."""
+        if len(packet) > self.limits.packet:
+            peer.drop(counts.TOO_LARGE, f"a packet of more than {self.limits.packet} bytes")
+        elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
+            key = packet[4:end]
+            if self._introduce(peer, packet, key):
+                self.traffic.publish(peer, key, packet[end + 1 :])
+        elif not packet:
+            peer.drop(counts.EMPTY)
+        else:
+            self._take_other(peer, packet)
 
     def _introduce(self, peer: Peer, packet: bytes, key: bytes) -> bool:
         """Whether a message with a key that is not known yet is for KBUS."""

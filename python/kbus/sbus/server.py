@@ -10,11 +10,11 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from types import FrameType
 from typing import Optional
 
-from . import log
+from . import counts, log
 from .bridge import Bridge, NoNumber
 from .bus import Bus
 from .descriptors import Spare
@@ -66,6 +66,8 @@ class Server:
         self._peers: dict[int, Peer] = {}
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
+        #: packets that have been read, and wait for their client's next turn
+        self._behind: dict[Peer, Sequence[bytes]] = {}
         self._had_clients = False
         self._is_ending = False
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -87,7 +89,8 @@ class Server:
         """Serve."""
         bridge = self._bridge
         while not self._is_ending:
-            self._turn(0 if bridge.subscriptions.leaving or self._bus.queued else None)
+            has_more = self._behind or bridge.subscriptions.leaving or self._bus.queued
+            self._turn(0 if has_more else None)
         self._end()
 
     def close(self) -> None:
@@ -107,6 +110,7 @@ class Server:
         """Wait, and deal with what has happened. Returns False if nothing has."""
         has_news = is_time_to_tidy = has_callers = has_lost = False
         happened = self._epoll.poll(timeout)
+        behind = list(self._behind.items())
         for fd, events in happened:
             peer = self._peers.get(fd)
             if peer is not None:
@@ -122,6 +126,8 @@ class Server:
                 is_time_to_tidy = True
             else:
                 has_callers = True
+        for peer, left in behind:
+            self._take(peer, left)
         bridge, traffic = self._bridge, self._traffic
         if has_news or traffic.frames:
             traffic.exchange(has_news)
@@ -138,7 +144,7 @@ class Server:
             self._accept()
         if has_lost and self._until_last and self._had_clients:
             self._is_ending |= all(each.only_looks for each in self._peers.values())
-        return bool(happened)
+        return bool(happened or behind)
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):
@@ -191,18 +197,26 @@ class Server:
         return True
 
     def _read(self, peer: Peer, events: int) -> None:
-        if self._traffic.is_stuck:
+        if self._traffic.is_stuck or peer in self._behind:
             return
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
             self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
             return
         if not peer.is_at_end:
-            self._bridge.take(peer, self._reader.read(peer))
+            self._take(peer, self._reader.read(peer))
         if peer.is_at_end or peer.is_doomed:
-            if events & _HUP or peer.is_gone:
+            if (events & _HUP or peer.is_gone) and peer not in self._behind:
                 peer.doom("it has left")
             self._traffic.changed.add(peer)
+
+    def _take(self, peer: Peer, received: Sequence[bytes]) -> None:
+        """Have a client's packets done, as many as it may in a turn."""
+        left = received if self._traffic.is_stuck else self._bridge.take(peer, received)
+        if left:
+            self._behind[peer] = left
+        else:
+            self._behind.pop(peer, None)
 
     def _write(self, peer: Peer) -> None:
         peer.flush()
@@ -245,6 +259,8 @@ class Server:
     def _disconnect(self, peer: Peer) -> None:
         self._look_for(peer, None)
         del self._peers[peer.fd]
+        if peer in self._behind:
+            peer.counts.dropped[counts.LEFT] += len(self._behind.pop(peer))
         self._bridge.disconnect(peer)
         self._had_clients |= not peer.only_looks
 
