@@ -134,3 +134,22 @@ def test_rule_what_clients_publish_has_room(bus: BusyBus, bridge: Bridge, peer: 
     bridge.traffic.drain()
     assert peer.counts.published == 300
     assert bus.lost == 0
+
+
+def test_rule_packets_up_to_the_limit(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:
+    """That many bytes and no more, from clients and to them; what is dropped is counted, and never cut."""
+    most = bridge.limits.packet
+    before = len(b"MSG a\0")
+    take_all(
+        bridge, peer, [b"SUB a", b"MSG a\0" + bytes(most - before), b"MSG a\0" + bytes(most - before + 1)]
+    )
+    bridge.traffic.drain()
+    assert (peer.counts.delivered, peer.counts.dropped) == (1, {"too-large": 1})
+    for length in (most - before, most - before + 1):
+        bus.arrive(announcement(b"$.a", bytes(length), 0), OTHER)
+    bridge.traffic.drain()
+    assert (peer.counts.delivered, peer.counts.dropped) == (2, {"too-large": 1, "too-large-for-client": 1})
+
+
+def test_rule_the_default_is_what_the_first_daemons_clients_can_send() -> None:
+    assert Limits().packet == 409_600

@@ -53,7 +53,7 @@ class Bridge:
         self.log = self._total.log
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key))
+        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key), limits.packet)
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
         self.subscriptions = Subscriptions(keymap, self.bindings, limits, self.traffic.forget_routes)
 

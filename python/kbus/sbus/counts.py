@@ -11,6 +11,7 @@ from typing import Any
 MALFORMED = "malformed"
 EMPTY = "empty"
 TOO_LARGE = "too-large"
+TOO_LARGE_FOR_CLIENT = "too-large-for-client"
 RESERVED = "reserved-token"
 CREDENTIALS = "credentials"
 NAME_TOO_LONG = "name-too-long"

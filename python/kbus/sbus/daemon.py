@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     )
     most = parser.add_argument_group("limits")
     for option, default, help in (
-        ("packet", limits.packet, "bytes of a packet from a client"),
+        ("packet", limits.packet, "bytes of a packet from a client, or to one"),
         ("queued", limits.queued, "packets in a client's queue"),
         ("queued-bytes", limits.queued_bytes, "bytes in a client's queue"),
         ("queued-bytes-in-all", limits.queued_bytes_in_all, "bytes in all queues"),

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class Limits:
     """All of them can be set on the command line.
 
-    ``packet`` is the length in bytes of the longest packet that is taken from a client. ``queued`` and
+    ``packet`` is the length in bytes of the longest packet that is taken from a client, or sent to one: the
+    first daemon's clients have buffers of so many bytes, and a longer packet would be cut. ``queued`` and
     ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
     ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
     limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
@@ -21,7 +22,7 @@ class Limits:
     ``globs`` how many times ``*`` may stand beside other bytes in different segments.
     """
 
-    packet: int = 256 * 1024
+    packet: int = 400 * 1024
     queued: int = 4096
     queued_bytes: int = 8 << 20
     queued_bytes_in_all: int = 256 << 20
