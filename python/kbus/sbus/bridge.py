@@ -6,6 +6,7 @@ Source: the bridge's specification and the protocol text.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections import Counter, deque
@@ -214,6 +215,9 @@ class Bridge:
     def _control(self, peer: Peer, key: bytes) -> None:
         if key == secret.WHOAMI:
             self._tell_who(peer)
+        elif key == packets.DROPPED:
+            dropped = json.dumps(dict(sorted(peer.counts.dropped.items()))).encode()
+            self.traffic.send([peer], [packets.build(CMSG, packets.DROPPED, dropped)], None)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
             peer.looked += 1
             told = stats.pieces(self.stats())
