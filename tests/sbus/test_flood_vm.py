@@ -130,7 +130,8 @@ def test_block_ends_when_the_slow_one_leaves(daemon: StartDaemon) -> None:
         publisher.set_blocking(False)
         while not any(each.get("waits") for each in running.stats()):
             with suppress(BlockingIOError):
-                publisher.publish("a", b"x")
+                for _ in range(100):
+                    publisher.publish("a", b"x")
         publisher.set_blocking(True)
         slow.close()
         settle(publisher)
