@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from tests.sbus.running import Daemon, receive, settle
 
@@ -16,10 +17,11 @@ class Bystander:
         self.client.subscribe("bystander")
         settle(self.client)
 
-    def round_trips(self, count: int = 200) -> list[float]:
+    def round_trips(self, count: int = 200, before_each: Callable[[], None] = lambda: None) -> list[float]:
         """Seconds that each takes, the quickest first."""
         times = []
         for number in range(count):
+            before_each()
             began = time.monotonic()
             self.client.publish("bystander", b"%d" % number)
             assert receive(self.client, 1) == [(b"bystander", b"%d" % number)]

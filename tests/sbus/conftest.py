@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -44,14 +44,27 @@ def bridge(bus: EchoBus) -> Bridge:
     return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def peer(bridge: Bridge) -> Iterator[Peer]:
-    """A client that does not read."""
+@contextmanager
+def connected(bridge: Bridge) -> Iterator[Peer]:
+    """One more client that does not read."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         peer = bridge.connect(ours)
         yield peer
         bridge.disconnect(peer)
+
+
+def take_all(bridge: Bridge, peer: Peer, packets: Sequence[bytes]) -> None:
+    """Have packets of a client done, in as many turns as that takes."""
+    while packets:
+        packets = bridge.take(peer, packets)
+
+
+@pytest.fixture
+def peer(bridge: Bridge) -> Iterator[Peer]:
+    """A client that does not read."""
+    with connected(bridge) as peer:
+        yield peer
 
 
 @pytest.fixture

@@ -55,7 +55,9 @@ class EchoBus:
             sent += 1
         received = b""
         self.received = 0
-        while self._queue and len(received) + len(self._queue[0]) <= self._receive_size:
+        while self._queue and len(received) + len(self._queue[0]) <= max(
+            self._receive_size, len(self._queue[0])
+        ):
             received += self._queue.popleft()
             self.received += 1
         if bool(self._queue) != self._is_readable:

@@ -43,11 +43,12 @@ def test_kbus_sbus_without_standard_streams(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(where))
         listening.listen()
-        assert subprocess.call([*closed, *program, "pub", "-a", where, "a", "hello"]) == 0
-        accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.recv(100).endswith(b"hello")
-            assert accepted.recv(100) == b""
+        with subprocess.Popen([*closed, *program, "pub", "-a", where, "a", "hello"]) as process:
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.recv(100).endswith(b"hello")
+                accepted.send(b"CMSG !/cred/whoami\0!/cred/1/2/3")
+                assert process.wait(PATIENCE) == 0
 
 
 def test_kbus_sbusd_without_standard_streams(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from kbus.sbus.bridge import STATS
-from tests.kernel.helpers import PATIENCE
+from kbus.sbus.limits import OVER_PACKETS, Limits
+from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
-from tests.sbus.running import Daemon, receive, settle
+from tests.sbus.running import Daemon, nothing_more, receive, settle
 
 MIB = 1 << 20
 
@@ -37,7 +38,7 @@ def test_rule_block_is_no_way_around_the_limits(without_kbus: StartDaemon) -> No
                 other.publish("a", payload)
         settle(publisher)
         total = running.stats()[0]
-        assert total["queued_bytes_max"] <= 2 * MIB
+        assert total["queued_bytes_max"] <= MIB + OVER_PACKETS * Limits().packet
         assert receive(stuck, 10) == [(b"a", payload)] * 10
 
 
@@ -53,6 +54,23 @@ def test_rule_the_limit_of_all_queues_is_one(without_kbus: StartDaemon) -> None:
                 publisher.publish("a", b"x" * 100_000)
         settle(one)
         assert running.stats()[0]["queued_bytes"] <= MIB
+
+
+@pytest.mark.parametrize("count", [1, 10], ids=["one", "many at once"])
+def test_rule_the_limit_of_a_packet(without_kbus: StartDaemon, count: int) -> None:
+    """One of just so many bytes comes, and of one more byte nothing does."""
+    running = without_kbus("--max-packet", "1000")
+    with running.client() as client, running.socket() as publisher:
+        client.subscribe("a")
+        settle(client)
+        running.signal(signal.SIGSTOP)
+        for _ in range(count):
+            for length in (994, 995):
+                publisher.send(b"MSG a\0" + b"x" * length)
+        running.signal(signal.SIGCONT)
+        assert receive(client, count) == [(b"a", b"x" * 994)] * count
+        nothing_more(client)
+        wait_until(lambda: running.dropped() == {"too-large": count}, "they are counted")
 
 
 def test_a_publisher_that_waits_goes_on_by_bytes_too(without_kbus: StartDaemon) -> None:

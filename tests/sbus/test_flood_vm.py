@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from kbus import Announcement
@@ -125,7 +127,12 @@ def test_block_ends_when_the_slow_one_leaves(daemon: StartDaemon) -> None:
     with running.client() as publisher:
         publisher.control("blocking/soft/block")
         slow = reader(running)
-        fill(publisher)
+        publisher.set_blocking(False)
+        while not any(each.get("waits") for each in running.stats()):
+            with suppress(BlockingIOError):
+                for _ in range(100):
+                    publisher.publish("a", b"x")
+        publisher.set_blocking(True)
         slow.close()
         settle(publisher)
 

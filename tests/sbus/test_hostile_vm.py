@@ -16,6 +16,7 @@ from threading import Thread
 
 import pytest
 
+from kbus import Announcement
 from kbus.sbus import Client, bridge
 from kbus.sbus.limits import SEGMENT_COST, SUBSCRIPTION_COST
 from tests.kernel import module
@@ -294,6 +295,26 @@ def test_the_largest_packet_a_socket_can_carry(daemon: StartDaemon, ksock: OpenK
         for each in (client, other):
             assert receive(each, 2) == [(b"a", fits[6:]), (b"a", b"small")]
         assert running.dropped() == {"too-large": 1}
+
+
+def test_no_packet_is_cut(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """In both directions what is longer than the buffers of the first daemon's clients is dropped."""
+    running = daemon()
+    most = 409_600
+    with running.socket() as large, running.client() as client:
+        large.setsockopt(socket.SOL_SOCKET, SNDBUFFORCE, 64 * MIB)
+        large.send(b"SUB a")
+        payloads = [os.urandom(length - len(b"MSG a\0")) for length in (262_145, most, most + 1)]
+        for payload in payloads:
+            large.send(b"MSG a\0" + payload)
+        assert [large.recv(most)[6:] == payload for payload in payloads[:2]] == [True, True]
+        sender = ksock()
+        for length in (most - 6, most - 5, 600_000, 10):
+            sender.send_msg(Announcement("$.a", bytes(length)))
+        assert [len(large.recv(most)) for _ in range(2)] == [most, 16]
+        settle(client)
+        assert running.dropped() == {"too-large": 1, "too-large-for-client": 2}
+    assert "too-large: a packet of more than 409600 bytes" in running.said()
 
 
 def test_a_message_larger_than_kbus_takes(daemon: StartDaemon, ksock: OpenKsock) -> None:

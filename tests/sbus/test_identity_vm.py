@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,8 @@ from kbus.sbus import Client, Received
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.kernel.processes import NOBODY, become, in_child
 from tests.sbus.conftest import OpenKsock, StartDaemon
-from tests.sbus.running import Daemon, connected, is_closed, nothing_more, receive, settle
+from tests.sbus.orphan import orphan
+from tests.sbus.running import connected, is_closed, nothing_more, receive, settle
 
 PATTERNS: list[str | bytes] = [
     "",
@@ -207,26 +206,6 @@ def test_rule_a_child_speaks_for_who_connected(daemon: StartDaemon) -> None:
         assert in_child(child) + b"/x" == me()
 
 
-def _orphan(running: Daemon, prepare: Callable[[Client], None]) -> tuple[socket.socket, int]:
-    """A connection whose process has ended, and the id that this had."""
-    ours, theirs = socket.socketpair()
-
-    def connect_and_pass() -> int:
-        client = Client(running.path)
-        prepare(client)
-        settle(client)
-        socket.send_fds(theirs, [b"."], [client.fileno()])
-        return os.getpid()
-
-    pid = in_child(connect_and_pass)
-    _, (fd,), _, _ = socket.recv_fds(ours, 1, 1)
-    ours.close()
-    theirs.close()
-    connection = socket.socket(fileno=fd)
-    connection.settimeout(PATIENCE)
-    return connection, pid
-
-
 def test_rule_the_dead_have_no_identity(daemon: StartDaemon) -> None:
     """Whoever reuses the id of a process that has ended gets its own messages, and its heirs get none."""
     running = daemon()
@@ -237,7 +216,7 @@ def test_rule_the_dead_have_no_identity(daemon: StartDaemon) -> None:
         client.subscribe("public")
         subscribed.append(client.whoami(PATIENCE))
 
-    heir, pid = _orphan(running, subscribe)
+    heir, pid = orphan(running, subscribe)
     key = b"!/cred/%d/%d/%d/" % (os.getgid(), os.getuid(), pid)
     Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
     reused = os.fork()
@@ -261,6 +240,11 @@ def test_rule_the_dead_have_no_identity(daemon: StartDaemon) -> None:
     heir.send(b"SUB " + key + b"y")
     heir.send(b"MSG public\0end")
     assert heir.recv(100) == b"MSG public\0end"
+    assert running.dropped() == {"credentials": 2}
+    with running.client() as client:
+        client.publish(key + b"y", b"secret")
+        client.publish("public", b"not secret")
+        assert heir.recv(100) == b"MSG public\0not secret"
     heir.close()
 
 

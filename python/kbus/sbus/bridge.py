@@ -6,6 +6,7 @@ Source: the bridge's specification and the protocol text.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections import Counter, deque
@@ -27,8 +28,9 @@ from .packets import CMSG, SUB, UNSUB, Protocol
 from .parameters import allowed_bindings
 from .peer import Peer, Total
 from .rules import Denied
-from .subscribing import OverLimit, Subscriptions
+from .subscribing import Subscriptions
 from .traffic import MOST_NUMBER, Traffic
+from .usage import OverLimit
 from .users import OverUserLimit, User, Users
 
 #: The control message that asks for statistics, for the daemon's own user and root.
@@ -69,7 +71,7 @@ class Bridge:
         self.users = Users(limits, min(MOST_NUMBER, room_for_clients()))
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, self._receivers)
+        self.traffic = Traffic(bus, keymap, self._receivers, limits.packet)
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
         self.subscriptions = Subscriptions(
             keymap, self.bindings, limits, self.traffic.forget_routes, self.users
@@ -139,25 +141,41 @@ class Bridge:
 
     # What clients send.
 
-    def take(self, peer: Peer, received: Sequence[bytes]) -> None:
-        """Do what packets of a client say."""
-        peer.counts.received += len(received)
+    def take(self, peer: Peer, received: Sequence[bytes]) -> Sequence[bytes]:
+        """Do what packets of a client say, and return those that are left, for its next turn.
+
+        Messages with known keys take little time, and are sent together. Anything else takes longer, up to as
+        long as others' round trips, and so is the last of a turn.
+        """
         most = self.limits.packet
         for done, packet in enumerate(received):
             if peer.is_doomed:
                 # What is behind a packet that ends the connection does nothing.
                 peer.counts.dropped[counts.LEFT] += len(received) - done
-                return
-            if len(packet) > most:
-                peer.drop(counts.TOO_LARGE, f"a packet of more than {most} bytes")
-            elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
-                key, payload = packet[4:end], packet[end + 1 :]
-                if not self.traffic.publish(peer, key, payload) and self._introduce(peer, packet, key):
-                    self.traffic.publish(peer, key, payload)
-            elif not packet:
-                peer.drop(counts.EMPTY)
-            else:
-                self._take_other(peer, packet)
+                break
+            if len(packet) <= most and packet.startswith(b"MSG "):
+                end = packet.find(b"\0", 4)
+                if end >= 0 and self.traffic.publish(peer, packet[4:end], packet[end + 1 :]):
+                    continue
+            self._take_slow(peer, packet)
+            if not peer.is_doomed:
+                peer.counts.received += done + 1
+                return received[done + 1 :]
+        peer.counts.received += len(received)
+        return ()
+
+    def _take_slow(self, peer: Peer, packet: bytes) -> None:
+        """Do what a packet says that is no message with a known key."""
+        if len(packet) > self.limits.packet:
+            peer.drop(counts.TOO_LARGE, f"a packet of more than {self.limits.packet} bytes")
+        elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
+            key = packet[4:end]
+            if self._introduce(peer, packet, key):
+                self.traffic.publish(peer, key, packet[end + 1 :])
+        elif not packet:
+            peer.drop(counts.EMPTY)
+        else:
+            self._take_other(peer, packet)
 
     def _introduce(self, peer: Peer, packet: bytes, key: bytes) -> bool:
         """Whether a message with a key that is not known yet is for KBUS."""
@@ -265,6 +283,9 @@ class Bridge:
     def _control(self, peer: Peer, key: bytes) -> None:
         if key == secret.WHOAMI:
             self._tell_who(peer)
+        elif key == packets.DROPPED:
+            dropped = json.dumps(dict(sorted(peer.counts.dropped.items()))).encode()
+            self.traffic.send([peer], [packets.build(CMSG, packets.DROPPED, dropped)], None)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
             peer.looked += 1
             told = stats.pieces(self.stats())

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import time
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
@@ -120,13 +122,35 @@ class Client:
 
         Raises TimeoutError after ``timeout`` seconds.
         """
+        return self._expect((key,), timeout)
+
+    def dropped(self, timeout: Optional[float] = None) -> Optional[dict[str, int]]:
+        """Return how many packets of this client, and copies for it, the daemon has dropped so far, by cause.
+
+        None if the daemon does not tell, because it is not ``kbus-sbusd``. The causes are those of
+        ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. Messages that come
+        meanwhile are put aside, as with ``whoami``. Raises TimeoutError after ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.control(packets.DROPPED)
+        # A daemon that does not know that ignores it, but answers this.
+        self.control(secret.WHOAMI)
+        answer = self._expect((packets.DROPPED, secret.WHOAMI), timeout)
+        if answer.key == secret.WHOAMI:
+            return None
+        self._expect((secret.WHOAMI,), _until(deadline))
+        dropped: dict[str, int] = json.loads(answer.payload)
+        return dropped
+
+    def _expect(self, keys: Sequence[bytes], timeout: Optional[float]) -> Received:
+        """The next control message with one of these keys; what comes before it is put aside."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            message = self._take(left)
+            message = self._take(_until(deadline))
             if message is None:
-                raise TimeoutError(f"the daemon has not answered {key.decode()} within {timeout} seconds")
-            if message.is_control and message.key == key:
+                asked = " or ".join(key.decode() for key in keys)
+                raise TimeoutError(f"the daemon has not answered {asked} within {timeout:g} seconds")
+            if message.is_control and message.key in keys:
                 return message
             self._aside.append(message)
 
@@ -165,6 +189,11 @@ class Client:
             raise ConnectionResetError("the daemon has closed the connection")
         kind, key, payload = packets.parse(packet, packets.SLASH)
         return Received(key, payload, kind == CMSG)
+
+
+def _until(deadline: Optional[float]) -> Optional[float]:
+    """Seconds that are left."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _is_readable(connected: socket.socket, timeout: float) -> bool:

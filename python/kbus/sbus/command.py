@@ -83,6 +83,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=options.seconds,
+        default=10.0,
+        metavar="S",
+        help="give up if the daemon has not answered after that (default: 10)",
+    )
+
+
 def _add_pub(subparsers: options.Subparsers) -> None:
     parser = subparsers.add_parser(
         "pub", help="publish a message", description="Publish a message, or each line of stdin as one."
@@ -91,6 +101,7 @@ def _add_pub(subparsers: options.Subparsers) -> None:
     options.add_data(parser)
     options.add_hex(parser, HEX_HELP)
     parser.add_argument("--lines", action="store_true", help="publish each line of stdin")
+    _add_timeout(parser)
     _add_common(parser)
     parser.set_defaults(run=_pub)
 
@@ -117,9 +128,7 @@ def _add_whoami(subparsers: options.Subparsers) -> None:
     parser = subparsers.add_parser(
         "whoami", help="print the own credentials", description="Print the own credentials."
     )
-    parser.add_argument(
-        "--timeout", type=options.seconds, default=10.0, metavar="S", help="give up after that (default: 10)"
-    )
+    _add_timeout(parser)
     _add_common(parser)
     parser.set_defaults(run=_whoami)
 
@@ -131,8 +140,11 @@ def _pub(client: Client, args: argparse.Namespace) -> None:
             raise Failure.usage("--lines takes the data from stdin, and from nowhere else")
         for line in sys.stdin.buffer:
             client.publish(args.key, line[:-1] if line.endswith(b"\n") else line)
-        return
-    client.publish(args.key, given_data(args) or b"")
+    else:
+        client.publish(args.key, given_data(args) or b"")
+    if client.protocol.has_control and (dropped := client.dropped(args.timeout)):
+        causes = ", ".join(f"{count} ({cause})" for cause, count in dropped.items())
+        raise Failure(f"the daemon has dropped {causes}")
 
 
 def _sub(client: Client, args: argparse.Namespace) -> None:

@@ -73,6 +73,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
         args.max_queued_bytes,
         args.max_queued_bytes_in_all,
         args.max_subscription_bytes,
+        args.max_wildcards,
         args.max_globs,
         args.max_user_clients,
         args.max_user_subscriptions,
@@ -210,7 +211,7 @@ def parser() -> argparse.ArgumentParser:
     )
     most = parser.add_argument_group("limits")
     for option, default, help in (
-        ("packet", limits.packet, "bytes of a packet from a client"),
+        ("packet", limits.packet, "bytes of a packet from a client, or to one"),
         ("queued", limits.queued, "packets in a client's queue"),
         ("queued-bytes", limits.queued_bytes, "bytes in a client's queue"),
         ("queued-bytes-in-all", limits.queued_bytes_in_all, "bytes in all queues"),
@@ -219,7 +220,8 @@ def parser() -> argparse.ArgumentParser:
             limits.subscription_bytes,
             "bytes of memory for a client's subscriptions",
         ),
-        ("globs", limits.globs, "times that a client's patterns have * beside other bytes"),
+        ("wildcards", limits.wildcards, "segments of patterns with *, of all clients of a user"),
+        ("globs", limits.globs, "times that a user's patterns have * beside other bytes"),
         ("user-clients", limits.user_clients, "clients of one user"),
         ("user-subscriptions", limits.user_subscriptions, "subscriptions of all clients of a user"),
         (

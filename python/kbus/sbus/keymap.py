@@ -28,6 +28,8 @@ from . import patterns
 from .packets import Protocol
 
 _PLAIN = re.compile(rb"[A-Za-z0-9]+")
+#: Words that are segments as they are, each of them.
+_PLAIN_NAME = re.compile(rb"[A-Ya-z0-9]+(?:\.[A-Ya-z0-9]+)*")
 _EMPTY = b"Z00"
 _WHOLE_EMPTY = re.compile(rb"Z(?:5A)*00")
 _WHOLE_RESERVED = re.compile(rb"Z(?:5A)*21")
@@ -65,7 +67,7 @@ class KeyMap:
         """
         # No name is shorter than its key.
         if len(self.prefix) + len(key) <= abi.MAX_NAME_LEN:
-            name = self.prefix + b".".join(map(self._word, key.split(self.separator)))
+            name = self.prefix + self._words(key)
             if len(name) <= abi.MAX_NAME_LEN:
                 return name
         raise NameTooLong(f"the name of key {key[:40]!r}… has more than {abi.MAX_NAME_LEN} bytes")
@@ -74,7 +76,10 @@ class KeyMap:
         """Return the key of a message name. Raises ValueError if it is not below the root."""
         if not name.startswith(self.prefix):
             raise ValueError(f"the name {name!r} is not below {self.prefix!r}")
-        return self.separator.join(map(self._segment, name[len(self.prefix) :].split(b".")))
+        words = name[len(self.prefix) :]
+        if _PLAIN_NAME.fullmatch(words):
+            return words.replace(b".", self.separator)
+        return self.separator.join(map(self._segment, words.split(b".")))
 
     def can_match(self, pattern: bytes) -> bool:
         """Return whether a pattern is short enough to match a key that has a name."""
@@ -88,18 +93,22 @@ class KeyMap:
         """
         if not self.can_match(pattern):
             return None
-        *leading, last = patterns.normal(pattern).split(self.separator)
-        literal = []
-        for segment in leading:
-            if b"*" in segment:
-                break
-            literal.append(self._word(segment))
-        if len(literal) < len(leading) or not last:
-            literal.append(b"*")
+        if patterns.is_exact(pattern, self.separator):
+            name = self.prefix + self._words(pattern)
         else:
-            literal.append(b"%" if b"*" in last else self._word(last))
-        name = self.prefix + b".".join(literal)
+            star = pattern.find(b"*")
+            # Behind the last separator before it, or before the end.
+            begin = pattern.rfind(self.separator, 0, star if star >= 0 else None) + 1
+            name = self.prefix + (self._words(pattern[: begin - 1]) + b"." if begin else b"")
+            name += b"%" if star >= 0 and self.separator not in pattern[begin:] else b"*"
         return name if len(name) <= abi.MAX_NAME_LEN else None
+
+    def _words(self, segments: bytes) -> bytes:
+        """The words of segments, with their dots, for segments with their separators."""
+        words = segments.replace(self.separator, b".")
+        if _PLAIN_NAME.fullmatch(words) and (self.separator == b"." or b"." not in segments):
+            return words
+        return b".".join(map(self._word, segments.split(self.separator)))
 
     def _word(self, segment: bytes) -> bytes:
         if b"Z" not in segment and _PLAIN.fullmatch(segment):

@@ -11,30 +11,36 @@ from typing import Optional
 class Limits:
     """All of them can be set on the command line.
 
-    ``packet`` is the length in bytes of the longest packet that is taken from a client. ``queued`` and
+    ``packet`` is the length in bytes of the longest packet that is taken from a client, or sent to one: the
+    first daemon's clients have buffers of so many bytes, and a longer packet would be cut. ``queued`` and
     ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
     ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
     limit of all queues together. ``subscription_bytes`` is what a client's subscriptions may take: each
-    counts as ``cost`` tells. ``globs`` is how many times its patterns may have ``*`` beside other bytes in a
-    segment; these are the only ones that take time with messages that they do not match.
+    counts as ``cost`` tells.
 
-    The others are for all clients of a user together. ``user_clients`` is how many there may be, and None is
-    as many as the user leaves to others; ``user_subscriptions`` and ``user_subscription_bytes`` are for what
-    they are subscribed to, ``user_queued_bytes`` for what their queues hold.
+    The others are for all clients of a user together. Patterns with ``*`` are the only ones that take time
+    with messages that they do not match: ``wildcards`` is how many segments these patterns may have, and
+    ``globs`` how many times ``*`` may stand beside other bytes in different segments. ``user_clients`` is how
+    many clients there may be, and None is as many as the user leaves to others; ``user_subscriptions`` and
+    ``user_subscription_bytes`` are for what they are subscribed to, ``user_queued_bytes`` for what their
+    queues hold.
     """
 
-    packet: int = 256 * 1024
+    packet: int = 400 * 1024
     queued: int = 4096
     queued_bytes: int = 8 << 20
     queued_bytes_in_all: int = 256 << 20
     subscription_bytes: int = 256 << 20
-    globs: int = 1000
+    wildcards: int = 65536
+    globs: int = 64
     user_clients: Optional[int] = None
     user_subscriptions: int = 250_000
     user_subscription_bytes: int = 512 << 20
     user_queued_bytes: int = 128 << 20
 
 
+#: Segments of a pattern with ``*`` at most: somebody else's key may take a step for each of them.
+DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
 OVER_QUEUED, OVER_PACKETS = 1024, 4
 #: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.

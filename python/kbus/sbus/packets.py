@@ -30,6 +30,9 @@ PROTOCOLS = {protocol.name: protocol for protocol in (DOT, SLASH)}
 
 SUB, UNSUB, MSG, CMSG = b"SUB", b"UNSUB", b"MSG", b"CMSG"
 
+#: The control message that asks for the drops of whoever asks. The protocol does not have it.
+DROPPED = b"kbus/dropped"
+
 
 class Packet(NamedTuple):
     """What a packet says. ``payload`` is empty where the protocol ignores it, or where there is none."""

@@ -11,6 +11,8 @@ What begins with ``!/cred/`` is not decided here: secret messages have a table o
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Optional
 
 _STARS = re.compile(rb"\*\*+")
 
@@ -45,12 +47,13 @@ def segment_matches(wanted: bytes, segment: bytes) -> bool:
 
     The time that this takes does not grow with the number of ways in which it could match.
     """
-    first, *parts = wanted.split(b"*")
-    if not parts:
+    first, parts, last = _parts(wanted)
+    if last is None:
         return first == segment
-    last = parts.pop()
+    if not segment.startswith(first) or not segment.endswith(last):
+        return False
     end = len(segment) - len(last)
-    if not segment.startswith(first) or not segment.endswith(last) or end < len(first):
+    if end < len(first):
         return False
     position = len(first)
     for part in parts:
@@ -59,3 +62,10 @@ def segment_matches(wanted: bytes, segment: bytes) -> bool:
             return False
         position += len(part)
     return True
+
+
+@lru_cache(maxsize=1024)
+def _parts(wanted: bytes) -> tuple[bytes, list[bytes], Optional[bytes]]:
+    """What is before the first ``*``, between them, and after the last; None for that if there is none."""
+    first, *parts = wanted.split(b"*")
+    return first, parts, parts.pop() if parts else None

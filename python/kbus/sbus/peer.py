@@ -16,6 +16,7 @@ from .identity import Identity
 from .limits import OVER_PACKETS, OVER_QUEUED, Limits
 from .mmsg import BATCH, Sender
 from .rules import Rights
+from .usage import Usage
 from .users import User
 
 #: What a socket's buffer has to have room for beside a packet, roughly.
@@ -63,7 +64,7 @@ class Peer:
         self.names: dict[bytes, bytes] = {}
         self.patterns: Counter[bytes] = Counter()
         self.subscription_bytes = 0
-        self.globs = 0
+        self.usage = Usage()
         self.publishers: set[Peer] = set()
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read

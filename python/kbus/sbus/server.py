@@ -10,7 +10,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from types import FrameType
 from typing import Optional
 
@@ -70,6 +70,8 @@ class Server:
         self._peers: dict[int, Peer] = {}
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
+        #: packets that have been read, and wait for their client's next turn
+        self._behind: dict[Peer, Sequence[bytes]] = {}
         self._had_clients = False
         self._is_ending = False
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,8 +92,8 @@ class Server:
         """Serve."""
         bridge = self._bridge
         while not self._is_ending:
-            is_busy = bridge.subscriptions.leaving or self._bus.queued or self._newcomers
-            self._turn(0 if is_busy else None)
+            has_more = self._behind or bridge.subscriptions.leaving or self._bus.queued or self._newcomers
+            self._turn(0 if has_more else None)
         self._end()
 
     def close(self) -> None:
@@ -113,6 +115,7 @@ class Server:
         """Wait, and deal with what has happened. Returns False if nothing has, and nobody was let in."""
         has_news = is_time_to_tidy = has_callers = has_lost = False
         happened = self._epoll.poll(timeout)
+        behind = list(self._behind.items())
         for fd, events in happened:
             peer = self._peers.get(fd)
             if peer is not None:
@@ -128,6 +131,8 @@ class Server:
                 is_time_to_tidy = True
             else:
                 has_callers = True
+        for peer, left in behind:
+            self._take(peer, left)
         bridge, traffic = self._bridge, self._traffic
         if has_news or traffic.frames:
             traffic.exchange(has_news)
@@ -147,7 +152,7 @@ class Server:
             has_lost |= self._admit()
         if has_lost and self._until_last and self._had_clients and not self._newcomers:
             self._is_ending |= all(each.only_looks for each in self._peers.values())
-        return bool(happened) or had_newcomers
+        return bool(happened or behind) or had_newcomers
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):
@@ -223,18 +228,26 @@ class Server:
         self._bridge.users.disconnect(user)
 
     def _read(self, peer: Peer, events: int) -> None:
-        if self._traffic.is_stuck:
+        if self._traffic.is_stuck or peer in self._behind:
             return
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
             self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
             return
         if not peer.is_at_end:
-            self._bridge.take(peer, self._reader.read(peer))
+            self._take(peer, self._reader.read(peer))
         if peer.is_at_end or peer.is_doomed:
-            if events & _HUP or peer.is_gone:
+            if (events & _HUP or peer.is_gone) and peer not in self._behind:
                 peer.doom("it has left")
             self._traffic.changed.add(peer)
+
+    def _take(self, peer: Peer, received: Sequence[bytes]) -> None:
+        """Have a client's packets done, as many as it may in a turn."""
+        left = received if self._traffic.is_stuck else self._bridge.take(peer, received)
+        if left:
+            self._behind[peer] = left
+        else:
+            self._behind.pop(peer, None)
 
     def _write(self, peer: Peer) -> None:
         peer.flush()
@@ -277,6 +290,8 @@ class Server:
     def _disconnect(self, peer: Peer) -> None:
         self._look_for(peer, None)
         del self._peers[peer.fd]
+        if peer in self._behind:
+            peer.counts.dropped[counts.LEFT] += len(self._behind.pop(peer))
         self._bridge.disconnect(peer)
         self._had_clients |= not peer.only_looks
 

@@ -14,14 +14,11 @@ from .keymap import KeyMap
 from .limits import Limits, cost
 from .peer import Peer
 from .routing import Table
+from .usage import OverLimit
 from .users import Users
 
 #: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
 _SLICE = 0.0002
-
-
-class OverLimit(ValueError):
-    """The client has as many subscriptions as it may have."""
 
 
 class Subscriptions:
@@ -54,11 +51,10 @@ class Subscriptions:
     def add(self, peer: Peer, pattern: bytes) -> None:
         """Subscribe once more. Raises OverLimit, OverUserLimit, and OSError if KBUS refuses what it needs."""
         size = cost(pattern, self._keymap.separator)
-        globs = self._globs(pattern)
         if peer.subscription_bytes + size > self._limits.subscription_bytes:
             raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
-        if peer.globs + globs > self._limits.globs:
-            raise OverLimit(f"over {self._limits.globs} times * beside other bytes")
+        segments = self._segments(pattern)
+        peer.user.usage.check(segments, self._limits)
         self._users.check(peer.user, size)
         if self._is_secret(pattern):
             self._secret.add(pattern, peer)
@@ -69,7 +65,8 @@ class Subscriptions:
         peer.patterns[pattern] += 1
         peer.subscription_bytes += size
         self._users.subscribe(peer.user, size)
-        peer.globs += globs
+        for each in (peer.user.usage, peer.usage):
+            each.add(segments)
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
         """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
@@ -79,7 +76,8 @@ class Subscriptions:
         if not peer.patterns[pattern]:
             del peer.patterns[pattern]
         peer.subscription_bytes -= cost(pattern, self._keymap.separator)
-        peer.globs -= self._globs(pattern)
+        for each in (peer.user.usage, peer.usage):
+            each.remove(self._segments(pattern))
         name = self._release(peer, pattern)
         if name is not None:
             self._note(pattern, name)
@@ -89,6 +87,8 @@ class Subscriptions:
         """Remove all that a client has, which is not found any more from now on, some at a time."""
         self._changed(None)
         if peer.patterns:
+            # At once, so that it can come back with as much.
+            peer.user.usage.subtract(peer.usage)
             self.leaving.append(peer)
 
     def forget(self) -> None:
@@ -133,9 +133,8 @@ class Subscriptions:
     def _note(self, pattern: bytes, name: bytes) -> None:
         self._changed(name if patterns.is_exact(pattern, self._keymap.separator) else None)
 
-    def _globs(self, pattern: bytes) -> int:
-        """How many times ``*`` stands beside other bytes in a segment, as each takes a search in keys."""
+    def _segments(self, pattern: bytes) -> list[bytes]:
+        """The segments of a pattern that takes time with keys that it does not match; none of any other."""
         if b"*" not in pattern or not self._keymap.can_match(pattern):
-            return 0
-        segments = patterns.normal(pattern).split(self._keymap.separator)
-        return sum(segment.count(b"*") for segment in segments if segment != b"*")
+            return []
+        return patterns.normal(pattern).split(self._keymap.separator)

@@ -47,13 +47,16 @@ class Traffic:
     ``frames`` are the publications that wait to be sent to KBUS. ``special`` are the clients, by number, for
     which it matters that a message is their own. ``changed`` collects the clients whose queue, or whose right
     to be read, is not as it was. With ``is_stuck`` nothing more is to be taken from clients:
-    KBUS has no room.
+    KBUS has no room. A message of which the packet would have more than ``most_bytes`` is dropped.
     """
 
-    def __init__(self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]]) -> None:
+    def __init__(
+        self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]], most_bytes: int
+    ) -> None:
         self._bus = bus
         self._keymap = keymap
         self._subscribers = subscribers
+        self._most_bytes = most_bytes
         #: names for KBUS alone to send, and where they would be below another root
         self._reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
         self._sender = Sender()
@@ -185,6 +188,7 @@ class Traffic:
     def _deliver(self, data: bytes) -> int:
         """Deliver messages, and return how many of them are not urgent."""
         routes, special, own = self._routes, self.special, self._bus.id
+        most_bytes = self._most_bytes
         calm = position = 0
         length = len(data)
         packets: list[bytes] = []
@@ -206,6 +210,11 @@ class Traffic:
                 route = self._find_route(name)
             if route is _NO_ROUTE:
                 continue
+            # A careless sender may claim padding where there is no data.
+            packet = route[0] + data[data_at : end - (flags >> _PAD_SHIFT)] if data_words else route[0]
+            if len(packet) > most_bytes:
+                self._drop_large(route[1], len(packet))
+                continue
             publisher: Optional[Peer] = None
             if special and sender == own:
                 publisher = special.get(flags >> NUMBER_SHIFT & MOST_NUMBER)
@@ -214,8 +223,7 @@ class Traffic:
                     self.send(last_route[1], packets, last_publisher)
                 packets = []
                 last_route, last_publisher = route, publisher
-            # A careless sender may claim padding where there is no data.
-            packets.append(route[0] + data[data_at : end - (flags >> _PAD_SHIFT)] if data_words else route[0])
+            packets.append(packet)
         if len(packets) == 1 and last_publisher is None:
             # What a client that waits for an answer waits for: a call less.
             for peer in last_route[1]:
@@ -224,6 +232,11 @@ class Traffic:
         elif packets:
             self.send(last_route[1], packets, last_publisher)
         return calm
+
+    def _drop_large(self, targets: Iterable[Peer], length: int) -> None:
+        """Clients that know only sbus have buffers of a fixed length, and the kernel cuts what is longer."""
+        for peer in targets:
+            peer.drop(counts.TOO_LARGE_FOR_CLIENT, f"a packet of {length} bytes, over {self._most_bytes}")
 
     def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
         """Send packets to clients. ``publisher`` is who published them, if that matters."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .limits import Limits
+from .usage import Usage
 
 
 class OverUserLimit(ValueError):
@@ -17,9 +18,10 @@ class User:
 
     ``clients`` counts connections, from accept on. ``subscriptions`` and ``subscription_bytes`` count those
     of clients that have left, too, until they are removed. ``queued_bytes`` wait in queues for its clients.
+    ``usage`` is what the patterns with ``*`` take of clients that have not left.
     """
 
-    __slots__ = ("clients", "queued_bytes", "subscription_bytes", "subscriptions", "uid")
+    __slots__ = ("clients", "queued_bytes", "subscription_bytes", "subscriptions", "uid", "usage")
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
@@ -27,6 +29,7 @@ class User:
         self.subscriptions = 0
         self.subscription_bytes = 0
         self.queued_bytes = 0
+        self.usage = Usage()
 
 
 class Users:

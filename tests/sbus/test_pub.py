@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""``kbus-sbus pub`` tells whether the daemon has taken the message, from any daemon that can be asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from kbus.sbus import Client
+from kbus.sbus.command import main
+from tests.kernel.helpers import PATIENCE
+from tests.sbus.conftest import StartDaemon
+from tests.sbus.forked import run
+from tests.sbus.running import Daemon, receive
+
+
+def pub(running: Daemon, *arguments: str, given: bytes = b"") -> tuple[int, str]:
+    status, printed, said = run(main, "pub", "-a", running.path, *arguments, given=given)
+    assert printed == b""
+    return status, said
+
+
+@contextmanager
+def another_daemon(where: Path, known: bytes) -> Iterator[str]:
+    """One that answers nothing but whoami, or not even that; until its client has left."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(where))
+        listening.listen()
+
+        def serve() -> None:
+            accepted, _ = listening.accept()
+            with accepted:
+                while packet := accepted.recv(1000):
+                    if packet.startswith(b"CMSG ") and packet[5:].startswith(known):
+                        accepted.send(b"CMSG !/cred/whoami\0!/cred/1/2/3")
+
+        thread = Thread(target=serve)
+        thread.start()
+        yield str(where)
+        thread.join(PATIENCE)
+
+
+def test_rule_what_is_dropped_fails(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    said = "kbus-sbus pub: the daemon has dropped {}\n"
+    assert pub(running, "a") == (0, "")
+    assert pub(running, "KBUS/x", "data") == (1, said.format("1 (names-of-kbus)"))
+    assert pub(running, "a" * 1000) == (1, said.format("1 (name-too-long)"))
+    assert pub(running, "a/!/b") == (1, said.format("1 (reserved-token)"))
+    assert pub(running, "KBUS/x", "--lines", given=b"1\n2\n3\n") == (1, said.format("3 (names-of-kbus)"))
+    assert pub(running, "a", "--lines", given=b"1\n2\n3\n") == (0, "")
+
+
+def test_rule_who_is_disconnected_for_it_fails(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    assert pub(running, "!/cred/*/0/0/x") == (1, f"kbus-sbus pub: the daemon at {running.path} has gone\n")
+
+
+def test_other_revisions_have_no_way_to_ask(without_kbus: StartDaemon) -> None:
+    running = without_kbus("--protocol", "dot")
+    assert pub(running, "--protocol", "dot", "a.b") == (0, "")
+
+
+@pytest.mark.parametrize(("known", "status"), [(b"!/cred/whoami", 0), (b"nothing", 124)])
+def test_other_daemons(tmp_path: Path, known: bytes, status: int) -> None:
+    """They do not know the question. One that answers anything has dealt with what came before."""
+    with another_daemon(tmp_path / "socket", known) as path:
+        assert run(main, "pub", "-a", path, "--timeout", "0.5", "a").status == status
+
+
+def test_messages_that_come_meanwhile_are_received_later(without_kbus: StartDaemon) -> None:
+    with without_kbus().client() as client:
+        client.subscribe("a")
+        client.publish("a", b"1")
+        client.publish("KBUS/x")
+        client.unsubscribe("b")
+        assert client.dropped(PATIENCE) == {"names-of-kbus": 1, "not-subscribed": 1}
+        assert receive(client, 1) == [(b"a", b"1")]
+        assert client.receive(0) is None
+
+
+def test_others_drops_are_not_told(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    with running.client() as client, Client(running.path) as other:
+        client.publish("KBUS/x")
+        assert client.dropped(PATIENCE) == {"names-of-kbus": 1}
+        assert other.dropped(PATIENCE) == {}
