@@ -65,6 +65,7 @@ TOGETHER = [
         Part("sbus_listen.sh", until="ksock 0 2 "),
         Part("sbus_talk.sh"),
     ],
+    [Part("sbus_bridge.sh", until="ksock 0 1 "), Part("sbus_client.c")],
     [
         Part("stuck.py", until="$.Sensors.*", status=ENDLESS),
         Part("panel.py", until="owed=1 unreplied=1", status=ENDLESS),
