@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from .. import abi
-from . import counts, log, packets, patterns, secret, stats
+from . import calling, counts, log, packets, patterns, secret, stats
 from .access import NoRules, RulesFile, readers
 from .bindings import Bindings
 from .bus import Bus
@@ -70,7 +70,7 @@ class Bridge:
         self.log = self._total.log
         self.users = Users(limits, min(MOST_NUMBER, room_for_clients()))
         self._numbers = deque(range(1, MOST_NUMBER + 1))
-        keymap = KeyMap(protocol, root)
+        keymap = self._keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, self._receivers, limits.packet)
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
         self.subscriptions = Subscriptions(
@@ -204,7 +204,7 @@ class Bridge:
 
     def _take_other(self, peer: Peer, packet: bytes) -> None:
         try:
-            kind, key, _ = packets.parse(packet, self.protocol)
+            kind, key, payload = packets.parse(packet, self.protocol)
         except ValueError as error:
             peer.drop(counts.MALFORMED, error)
             return
@@ -215,7 +215,7 @@ class Bridge:
         elif kind == UNSUB:
             self._unsubscribe(peer, key)
         else:
-            self._control(peer, key)
+            self._control(peer, key, payload)
 
     def _settle(self) -> None:
         if not self.traffic.is_idle:
@@ -280,7 +280,7 @@ class Bridge:
 
     # Control messages.
 
-    def _control(self, peer: Peer, key: bytes) -> None:
+    def _control(self, peer: Peer, key: bytes, payload: bytes) -> None:
         if key == secret.WHOAMI:
             self._tell_who(peer)
         elif key == packets.DROPPED:
@@ -290,10 +290,42 @@ class Bridge:
             peer.looked += 1
             told = stats.pieces(self.stats())
             self.traffic.send([peer], [packets.build(CMSG, STATS, piece) for piece in told], None)
+        elif key in calling.KEYS:
+            self._take_call(peer, key, payload)
         elif peer.settings.apply(key):
             self._follow(peer)
         else:
             peer.drop(counts.UNKNOWN_CONTROL, repr(key[:40]))
+
+    def _take_call(self, peer: Peer, kind: bytes, payload: bytes) -> None:
+        if peer.calls is None:
+            peer.calls = calling.Calls(
+                self._bus.ksock.which,
+                self._keymap,
+                lambda key: self._check_call(peer, key),
+                lambda key: self._check_serve(peer, key),
+            )
+        try:
+            answer = peer.calls.take(kind, payload)
+        except calling.Unknown as error:
+            peer.drop(counts.UNKNOWN_REQUEST, error)
+            return
+        if answer is not None:
+            self.traffic.send([peer], [answer], None)
+        # There may be something new to wait for.
+        self.traffic.changed.add(peer)
+
+    def _check_call(self, peer: Peer, key: bytes) -> None:
+        """Raise what ``Calls`` wants to know."""
+        if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
+            raise PermissionError(f"{key[:40]!r} has no replier")
+        if peer.rights is not None:
+            peer.rights.check_publish(key)
+
+    def _check_serve(self, peer: Peer, key: bytes) -> None:
+        self._check_call(peer, key)
+        if peer.rights is not None:
+            peer.rights.check_subscribe(key)
 
     def _tell_who(self, peer: Peer) -> None:
         if not peer.identity.holds():

@@ -18,6 +18,7 @@ NAME_TOO_LONG = "name-too-long"
 KBUS_OWN = "names-of-kbus"
 REFUSED_BY_KBUS = "refused-by-kbus"
 UNKNOWN_CONTROL = "unknown-control"
+UNKNOWN_REQUEST = "unknown-request"
 NOT_SUBSCRIBED = "not-subscribed"
 TOO_MANY_SUBSCRIPTIONS = "too-many-subscriptions"
 SOCKET_FULL = "socket-full"
@@ -30,7 +31,14 @@ SUBSCRIBE_DENIED = "subscribe-denied"
 LEFT = "client-left"
 CAUSES = (
     *(MALFORMED, EMPTY, TOO_LARGE, TOO_LARGE_FOR_CLIENT, RESERVED, CREDENTIALS, NAME_TOO_LONG, KBUS_OWN),
-    *(REFUSED_BY_KBUS, UNKNOWN_CONTROL, NOT_SUBSCRIBED, TOO_MANY_SUBSCRIPTIONS, USER_SUBSCRIPTIONS),
+    *(
+        REFUSED_BY_KBUS,
+        UNKNOWN_CONTROL,
+        UNKNOWN_REQUEST,
+        NOT_SUBSCRIBED,
+        TOO_MANY_SUBSCRIPTIONS,
+        USER_SUBSCRIPTIONS,
+    ),
     *(SOCKET_FULL, QUEUE_FULL, USER_QUEUED, SOCKET_TOO_SMALL, PUBLISH_DENIED, SUBSCRIBE_DENIED, LEFT),
 )
 # Why a connection was closed at once.

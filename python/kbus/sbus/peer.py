@@ -11,6 +11,7 @@ from typing import Optional
 
 from . import counts, flow, log
 from .backlog import Backlog
+from .calling import Calls
 from .counts import Counts
 from .identity import Identity
 from .limits import OVER_PACKETS, OVER_QUEUED, Limits
@@ -65,6 +66,8 @@ class Peer:
         self.patterns: Counter[bytes] = Counter()
         self.subscription_bytes = 0
         self.usage = Usage()
+        #: its Requests, and those that it answers, once there have been any
+        self.calls: Optional[Calls] = None
         self.publishers: set[Peer] = set()
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read
@@ -263,6 +266,8 @@ class Peer:
         for publisher in waited:
             publisher.waits_for.discard(self)
         self.is_closed = True
+        if self.calls is not None:
+            self.calls.close()
         self.identity.close()
         self.socket.close()
         return [publisher for publisher in waited if not publisher.waits_for]

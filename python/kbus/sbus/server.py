@@ -17,6 +17,7 @@ from typing import Optional
 from . import counts, log
 from .bridge import Bridge, NoNumber
 from .bus import Bus
+from .calling import Calls
 from .descriptors import Spare
 from .identity import peer_credentials
 from .listening import Listening
@@ -70,6 +71,8 @@ class Server:
         self._peers: dict[int, Peer] = {}
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
+        #: the clients that Requests and answers may come for, by the descriptors of their KSocks
+        self._callers: dict[int, Peer] = {}
         #: packets that have been read, and wait for their client's next turn
         self._behind: dict[Peer, Sequence[bytes]] = {}
         self._had_clients = False
@@ -125,6 +128,8 @@ class Server:
                     self._read(peer, events)
             elif fd == self._bus.fileno():
                 has_news = True
+            elif fd in self._callers:
+                self._bring(self._callers[fd])
             elif fd == self._signals[0]:
                 self._take_signals()
             elif fd == self._timer.fileno():
@@ -249,6 +254,14 @@ class Server:
         else:
             self._behind.pop(peer, None)
 
+    def _bring(self, peer: Peer) -> None:
+        """Bring a client Requests, and answers to its own."""
+        if peer.calls is None or peer.is_doomed:
+            return
+        for packet in peer.calls.receive():
+            self._traffic.send([peer], [packet], None)
+        self._traffic.changed.add(peer)
+
     def _write(self, peer: Peer) -> None:
         peer.flush()
         self._traffic.changed.update(peer.released())
@@ -270,7 +283,19 @@ class Server:
                 has_lost = True
                 continue
             self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog.count else 0))
+            if peer.calls is not None:
+                self._look_for_calls(peer, peer.calls)
         return has_lost
+
+    def _look_for_calls(self, peer: Peer, calls: Calls) -> None:
+        """Wait for Requests and answers. They wait in KBUS while the client does not take what it has."""
+        fd = calls.fileno()
+        wants = fd >= 0 and not peer.backlog.count and not calls.is_full
+        if wants and fd not in self._callers:
+            self._epoll.register(fd, _IN)
+            self._callers[fd] = peer
+        elif not wants and self._callers.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
 
     def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
         """Wait for these events at a client; None is not even for its end."""
@@ -290,6 +315,8 @@ class Server:
     def _disconnect(self, peer: Peer) -> None:
         self._look_for(peer, None)
         del self._peers[peer.fd]
+        if peer.calls is not None and self._callers.pop(peer.calls.fileno(), None) is not None:
+            self._epoll.unregister(peer.calls.fileno())
         if peer in self._behind:
             peer.counts.dropped[counts.LEFT] += len(self._behind.pop(peer))
         self._bridge.disconnect(peer)

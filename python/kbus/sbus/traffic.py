@@ -58,7 +58,7 @@ class Traffic:
         self._subscribers = subscribers
         self._most_bytes = most_bytes
         #: names for KBUS alone to send, and where they would be below another root
-        self._reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
+        self.reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
         self._sender = Sender()
         #: the message names of keys, for all clients that may publish to any
         self.names: dict[bytes, bytes] = {}
@@ -93,7 +93,7 @@ class Traffic:
         Raises NameTooLong, PermissionError for a name of KBUS's own, and Denied if the rules say so.
         """
         name = self._keymap.name(key)
-        if name.startswith(self._reserved):
+        if name.startswith(self.reserved):
             raise PermissionError(f"{name.decode()} is KBUS's own")
         names, most = peer.names, _MOST_CACHED
         if peer.rights is not None:

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""Requests of a client, and Requests that it answers: an extension that other daemons do not know.
+
+Each client that uses it has a KSock of its own. So what it has not been answered, and what it has not
+answered, ends when it leaves, as that of any KBUS program does.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Optional
+
+from .. import Ksock, Message, MessageId, Request, reply_to
+from . import packets
+from .keymap import KeyMap, NameTooLong
+from .rules import Denied
+
+# From clients: the payload is a token and a NUL, a key and a NUL, and data; a key; a token, a NUL and data.
+CALL, SERVE, UNSERVE, REPLY = b"kbus/call", b"kbus/serve", b"kbus/unserve", b"kbus/reply"
+# To clients: token, status and data; key and status; token, key and data.
+ANSWER, SERVED, REQUEST = b"kbus/answer", b"kbus/served", b"kbus/request"
+#: What ``Calls.take`` is for.
+KEYS = frozenset({CALL, SERVE, UNSERVE, REPLY})
+
+#: Bytes of a token at most.
+MOST_TOKEN = 64
+#: Requests that a client has received and not answered, at most; then it gets no more of them.
+MOST_OWED = 1000
+#: Keys that a client can serve.
+MOST_SERVED = 64
+#: How many messages are taken from KBUS before others have their turn.
+MOST_AT_ONCE = 16
+
+# What a status can be beside none, which is success, and the keys of KBUS's own statuses.
+NO_REPLIER, BUSY, TOO_LARGE, DENIED = b"no-replier", b"busy", b"too-large", b"denied"
+NOT_POSSIBLE, TAKEN, NO_KEY = b"not-possible", b"taken", b"no-key"
+_STATUSES = {
+    errno.EADDRNOTAVAIL: NO_REPLIER,
+    errno.ENOLCK: BUSY,
+    errno.EBUSY: BUSY,
+    errno.EAGAIN: BUSY,
+    errno.EMSGSIZE: TOO_LARGE,
+    errno.EADDRINUSE: TAKEN,
+}
+
+
+class Unknown(ValueError):
+    """A control message that is not as it should be, or about a Request that is not there."""
+
+
+class Calls:
+    """The calls of one client, and the keys that it serves.
+
+    ``may_call`` and ``may_serve`` raise Denied for a key with which the client may not do that, and
+    PermissionError for one with which nobody may.
+    """
+
+    def __init__(
+        self,
+        device: int,
+        keymap: KeyMap,
+        may_call: Callable[[bytes], None],
+        may_serve: Callable[[bytes], None],
+    ) -> None:
+        self._device = device
+        self._ksock: Optional[Ksock] = None
+        self._keymap = keymap
+        self._may_call = may_call
+        self._may_serve = may_serve
+        #: the tokens of Requests that have no answer yet
+        self._asked: dict[MessageId, bytes] = {}
+        #: Requests that the client is to answer, without their data, by the tokens that they have there
+        self._owed: dict[bytes, Message] = {}
+        self._served: set[bytes] = set()
+        self._next = 1
+
+    def fileno(self) -> int:
+        """Return the descriptor of the KSock, -1 if there is none. It is readable when something has come."""
+        return -1 if self._ksock is None else self._ksock.fileno()
+
+    def close(self) -> None:
+        """Whoever waits for an answer of this client gets a status of KBUS's."""
+        if self._ksock is not None:
+            self._ksock.close()
+            self._ksock = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client owes so many answers that it gets no more Requests."""
+        return len(self._owed) >= MOST_OWED
+
+    def take(self, kind: bytes, payload: bytes) -> Optional[bytes]:
+        """Do what a control message says, and return the packet that it is answered with at once, if any.
+
+        Raises Unknown.
+        """
+        if kind == CALL:
+            token, nul, rest = payload.partition(b"\0")
+            key, other, data = rest.partition(b"\0")
+            if not nul or not other or len(token) > MOST_TOKEN:
+                raise Unknown(f"a {CALL.decode()} without a token, a NUL, a key and a NUL")
+            status = self._call(token, key, data)
+            return _packet(ANSWER, token, status) if status else None
+        if kind == SERVE:
+            return _packet(SERVED, payload, self._serve(payload))
+        if kind == UNSERVE:
+            self._unserve(payload)
+        else:
+            token, nul, data = payload.partition(b"\0")
+            if not nul:
+                raise Unknown(f"a {REPLY.decode()} without a NUL after its token")
+            self._reply(token, data)
+        return None
+
+    def receive(self) -> list[bytes]:
+        """Return packets for what has come, as many as may be at once."""
+        found: list[bytes] = []
+        while self._ksock is not None and len(found) < MOST_AT_ONCE and not self.is_full:
+            message = self._ksock.read_next_msg()
+            if message is None:
+                break
+            packet = self._packet(message)
+            if packet is not None:
+                found.append(packet)
+        return found
+
+    # What the client asks for.
+
+    def _call(self, token: bytes, key: bytes, data: bytes) -> bytes:
+        """Send a Request. Returns the status if it fails."""
+        try:
+            self._may_call(key)
+            request = Request(self._keymap.name(key).decode(), data)
+            self._asked[self._opened().send_msg(request)] = token
+        except (NameTooLong, PermissionError):
+            return NO_KEY
+        except Denied:
+            return DENIED
+        except OSError as error:
+            return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
+        return b""
+
+    def _serve(self, key: bytes) -> bytes:
+        """Become the replier of a key. Returns the status."""
+        if len(self._served) >= MOST_SERVED:
+            return NOT_POSSIBLE
+        try:
+            self._may_serve(key)
+            self._opened().bind(self._keymap.name(key).decode(), replier=True)
+        except (NameTooLong, PermissionError):
+            return NO_KEY
+        except Denied:
+            return DENIED
+        except OSError as error:
+            return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
+        self._served.add(key)
+        return b""
+
+    def _unserve(self, key: bytes) -> None:
+        if key not in self._served:
+            raise Unknown(f"{key[:40]!r} is not served")
+        try:
+            self._opened().unbind(self._keymap.name(key).decode(), replier=True)
+        except OSError as error:
+            # A listener to bind events has no room for this one: the client may try again.
+            raise Unknown(f"cannot unbind {key[:40]!r}: {error.strerror}") from error
+        self._served.discard(key)
+
+    def _reply(self, token: bytes, data: bytes) -> None:
+        request = self._owed.pop(token, None)
+        if request is None:
+            raise Unknown(f"no Request has the token {token[:40]!r}")
+        try:
+            self._opened().send_msg(reply_to(request, data))
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                # It still owes one.
+                self._owed[token] = request
+            raise Unknown(f"the reply fails: {error.strerror}") from error
+
+    def _opened(self) -> Ksock:
+        """The KSock, from the first use on. Raises OSError if there can be no further one."""
+        if self._ksock is None:
+            self._ksock = Ksock(self._device, nonblocking=True)
+        return self._ksock
+
+    # What KBUS brings.
+
+    def _packet(self, message: Message) -> Optional[bytes]:
+        data = message.data or b""
+        if message.wants_us_to_reply():
+            token = str(self._next).encode()
+            self._next += 1
+            message.data = None
+            self._owed[token] = message
+            return _packet(REQUEST, token, self._keymap.key(message.name.encode()), data)
+        asked = message.in_reply_to
+        if asked is None or asked not in self._asked:
+            return None
+        return _packet(ANSWER, self._asked.pop(asked), self._status(message), data)
+
+    def _status(self, message: Message) -> bytes:
+        """What an answer says: the key of one of KBUS's statuses, or none for a Reply."""
+        if not message.is_synthetic():
+            return b""
+        return message.name[2:].encode().replace(b".", self._keymap.separator)
+
+
+def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> bytes:
+    return packets.build(packets.CMSG, kind, b"\0".join((first, second, data)))

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Requests of socket clients, and Requests that they answer."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from kbus import Ksock, Message, Reply, Request, reply_to
+from kbus.sbus import Client
+from kbus.sbus.calling import BUSY, DENIED, MOST_SERVED, NO_KEY, NO_REPLIER, NOT_POSSIBLE, TAKEN
+from tests.kernel.helpers import PATIENCE, bindings, wait_until
+from tests.sbus.conftest import OpenKsock, StartDaemon
+from tests.sbus.running import Daemon, nothing_more, receive, settle
+
+
+def call(client: Client, token: bytes, key: bytes, data: bytes = b"") -> None:
+    client.control("kbus/call", b"\0".join((token, key, data)))
+
+
+def answer(client: Client, kind: str = "kbus/answer") -> list[bytes]:
+    """The next control message of this kind, taken to pieces."""
+    return client.expect_control(kind.encode(), PATIENCE).payload.split(b"\0", 2)
+
+
+def serve(client: Client, key: bytes) -> bytes:
+    """Serve a key; the status."""
+    client.control("kbus/serve", key)
+    served, status, rest = answer(client, "kbus/served")
+    assert (served, rest) == (key, b"")
+    return status
+
+
+def next_request(replier: Ksock) -> Message:
+    message = replier.wait_for_msg(PATIENCE)
+    assert message is not None
+    assert message.wants_us_to_reply()
+    return message
+
+
+def final(asker: Ksock) -> Message:
+    """The next answer."""
+    message = asker.wait_for_msg(PATIENCE)
+    assert message is not None
+    assert message.is_reply()
+    return message
+
+
+@pytest.mark.parametrize("data", [b"", b"1", b"\0", bytes(range(256)) * 5, bytes(200_001)])
+def test_a_client_asks_a_ksock(daemon: StartDaemon, ksock: OpenKsock, data: bytes) -> None:
+    replier = ksock()
+    replier.bind("$.Double", replier=True)
+    running = daemon()
+    with running.client() as client, running.client() as other:
+        other.subscribe("")
+        settle(other)
+        call(client, b"first", b"Double", data)
+        request = next_request(replier)
+        assert (request.data or b"") == data
+        replier.send_msg(reply_to(request, data + b"!"))
+        assert answer(client) == [b"first", b"", data + b"!"]
+        nothing_more(client)
+        # Who has subscribed hears both, as it does of KBUS programs.
+        assert receive(other, 2) == [(b"Double", data), (b"Double", data + b"!")]
+        nothing_more(other)
+
+
+def test_a_client_is_a_replier(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    asker = ksock()
+    with daemon().client() as client:
+        assert serve(client, b"House/Lamp") == b""
+        asker.send_msg(Request("$.House.Lamp", b"on"))
+        token, key, data = answer(client, "kbus/request")
+        assert (key, data) == (b"House/Lamp", b"on")
+        client.control("kbus/reply", token + b"\0is\0on")
+        reply = final(asker)
+        assert isinstance(reply.cast(), Reply)
+        assert (reply.name, reply.data) == ("$.House.Lamp", b"is\0on")
+        client.control("kbus/unserve", "House/Lamp")
+        settle(client)
+        with pytest.raises(OSError) as caught:
+            asker.send_msg(Request("$.House.Lamp"))
+        assert caught.value.errno == errno.EADDRNOTAVAIL
+
+
+def test_one_client_asks_another(daemon: StartDaemon) -> None:
+    running = daemon()
+    with running.client() as asker, running.client() as replier:
+        assert serve(replier, b"a/b") == b""
+        for number in range(300):
+            call(asker, b"%d" % number, b"a/b", b"x" * number)
+            token, _, data = answer(replier, "kbus/request")
+            replier.control("kbus/reply", token + b"\0" + data)
+            assert answer(asker) == [b"%d" % number, b"", b"x" * number]
+
+
+def test_what_fails_is_answered_too(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    # The daemon, which is forked, would keep a replier that was there before it.
+    with daemon().client() as client:
+        replier = ksock()
+        replier.set_max_messages(1)
+        replier.bind("$.Full", replier=True)
+        for key, status in (
+            (b"Nobody", NO_REPLIER),
+            (b"KBUS/a", NO_KEY),
+            (b"!/cred///x", NO_KEY),
+            (b"a" * 1200, NO_KEY),
+        ):
+            call(client, b"t", key)
+            assert answer(client) == [b"t", status, b""]
+        call(client, b"one", b"Full")
+        call(client, b"two", b"Full")
+        assert answer(client) == [b"two", BUSY, b""]
+        replier.close()
+        assert answer(client) == [b"one", b"KBUS/Replier/GoneAway", b""]
+
+
+def test_as_many_calls_wait_as_have_room(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    replier = ksock()
+    replier.set_max_messages(1000)
+    replier.bind("$.Slow", replier=True)
+    with daemon().client() as client:
+        for number in range(101):
+            call(client, b"%d" % number, b"Slow")
+        assert answer(client) == [b"100", BUSY, b""]
+        for number in range(100):
+            replier.send_msg(reply_to(next_request(replier), b"%d" % number))
+        assert [answer(client) for _ in range(100)] == [
+            [b"%d" % number, b"", b"%d" % number] for number in range(100)
+        ]
+
+
+def test_what_cannot_be_served(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    ksock().bind("$.Taken", replier=True)
+    with daemon().client() as client:
+        assert serve(client, b"Taken") == TAKEN
+        assert serve(client, b"KBUS/a") == NO_KEY
+        assert serve(client, b"!/cred///x") == NO_KEY
+        assert [serve(client, b"%d" % number) for number in range(MOST_SERVED)] == [b""] * MOST_SERVED
+        assert serve(client, b"Another") == NOT_POSSIBLE
+        client.control("kbus/unserve", "0")
+        assert serve(client, b"Another") == b""
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_who_leaves_answers_no_more(daemon: StartDaemon, ksock: OpenKsock, is_read: bool) -> None:
+    asker = ksock()
+    with daemon().client() as client:
+        assert serve(client, b"a") == b""
+        if not is_read:
+            # Its Requests wait in KBUS while it has something to read.
+            client.control("blocking/soft/queue")
+        asker.send_msg(Request("$.a"))
+        if is_read:
+            answer(client, "kbus/request")
+    assert final(asker).name == "$.KBUS.Replier.Ignored"
+    wait_until(lambda: not [line for line in bindings() if line.name == "$.a"], "nobody is bound")
+
+
+def test_who_has_asked_and_left_is_not_answered(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    replier = ksock()
+    replier.bind("$.a", replier=True)
+    running = daemon()
+    with running.client() as client:
+        call(client, b"t", b"a")
+        request = next_request(replier)
+
+    def is_refused() -> bool:
+        try:
+            replier.send_msg(reply_to(request))
+        except OSError as error:
+            return error.errno == errno.EADDRNOTAVAIL
+        return True
+
+    wait_until(lambda: running.stats()[0]["clients"] == 1, "it has left")
+    assert is_refused()
+
+
+def test_a_replier_that_does_not_read(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Its Requests stay in KBUS, where they have a limit, and nobody else waits."""
+    asker = ksock()
+    asker.set_max_messages(10_000)
+    running = daemon()
+    with running.client() as client, running.client() as other:
+        assert serve(client, b"a") == b""
+        with pytest.raises(OSError) as caught:
+            for _ in range(5000):
+                asker.send_msg(Request("$.a", bytes(4096)))
+                if asker.num_messages():
+                    break
+                settle(other)
+        assert caught.value.errno == errno.EBUSY
+        assert running.stats()[0]["queued"] <= 16
+        call(other, b"t", b"Nobody")
+        assert answer(other) == [b"t", NO_REPLIER, b""]
+
+
+def test_rules_are_for_requests_too(daemon: StartDaemon, tmp_path: Path, ksock: OpenKsock) -> None:
+    ksock().bind("$.a.x", replier=True)
+    rules = tmp_path / "rules"
+    rules.write_text("allow publish * b/\nallow subscribe * a/\nallow both * c/\n")
+    with daemon("--access", str(rules)).client() as client:
+        call(client, b"t", b"a/x")
+        assert answer(client) == [b"t", DENIED, b""]
+        call(client, b"t", b"b/x")
+        assert answer(client) == [b"t", NO_REPLIER, b""]
+        assert [serve(client, key) for key in (b"a/y", b"b/y", b"c/y")] == [DENIED, DENIED, b""]
+
+
+def test_nonsense_is_counted(daemon: StartDaemon) -> None:
+    running: Daemon = daemon()
+    with running.client() as client:
+        for kind, payload in (
+            ("kbus/call", b""),
+            ("kbus/call", b"token\0key"),
+            ("kbus/call", b"t" * 65 + b"\0key\0"),
+            ("kbus/unserve", b"a"),
+            ("kbus/reply", b"1"),
+            ("kbus/reply", b"1\0"),
+        ):
+            client.control(kind, payload)
+        settle(client)
+        assert running.dropped()["unknown-request"] == 6
+        assert client.dropped(PATIENCE) == {"unknown-request": 6}
