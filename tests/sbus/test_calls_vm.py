@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import errno
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kbus import Ksock, Message, Reply, Request, reply_to
 from kbus.sbus import Client
-from kbus.sbus.calling import BUSY, DENIED, MOST_SERVED, NO_KEY, NO_REPLIER, NOT_POSSIBLE, TAKEN
+from kbus.sbus.calling import BUSY, DENIED, MOST_CALLERS, MOST_SERVED, NO_KEY, NO_REPLIER, NOT_POSSIBLE, TAKEN
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
 from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import Daemon, nothing_more, receive, settle
@@ -142,6 +143,19 @@ def test_what_cannot_be_served(daemon: StartDaemon, ksock: OpenKsock) -> None:
         assert serve(client, b"Another") == NOT_POSSIBLE
         client.control("kbus/unserve", "0")
         assert serve(client, b"Another") == b""
+
+
+def test_a_user_has_so_many_callers(daemon: StartDaemon) -> None:
+    running = daemon()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(running.client()) for _ in range(MOST_CALLERS + 1)]
+        for client in clients:
+            call(client, b"t", b"Nobody")
+        assert [answer(client)[1] for client in clients] == [NO_REPLIER] * MOST_CALLERS + [NOT_POSSIBLE]
+        clients[0].close()
+        wait_until(lambda: running.stats()[0]["clients"] == MOST_CALLERS + 1, "it has left")
+        call(clients[-1], b"t", b"Nobody")
+        assert answer(clients[-1]) == [b"t", NO_REPLIER, b""]
 
 
 @pytest.mark.parametrize("is_read", [False, True])

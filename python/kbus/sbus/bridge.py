@@ -301,6 +301,7 @@ class Bridge:
         if peer.calls is None:
             peer.calls = calling.Calls(
                 self._bus.ksock.which,
+                peer.user,
                 self._keymap,
                 lambda key: self._check_call(peer, key),
                 lambda key: self._check_serve(peer, key),

@@ -8,6 +8,7 @@ answered, ends when it leaves, as that of any KBUS program does.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from typing import Optional
 
@@ -15,6 +16,7 @@ from .. import Ksock, Message, MessageId, Request, reply_to
 from . import packets
 from .keymap import KeyMap, NameTooLong
 from .rules import Denied
+from .users import User
 
 # From clients: the payload is a token and a NUL, a key and a NUL, and data; a key; a token, a NUL and data.
 CALL, SERVE, UNSERVE, REPLY = b"kbus/call", b"kbus/serve", b"kbus/unserve", b"kbus/reply"
@@ -29,8 +31,10 @@ MOST_TOKEN = 64
 MOST_OWED = 1000
 #: Keys that a client can serve.
 MOST_SERVED = 64
+#: Clients of a user that can do any of this: the daemon has so many KSocks for all, and no more.
+MOST_CALLERS = 64
 #: How many messages are taken from KBUS before others have their turn.
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 4
 
 # What a status can be beside none, which is success, and the keys of KBUS's own statuses.
 NO_REPLIER, BUSY, TOO_LARGE, DENIED = b"no-replier", b"busy", b"too-large", b"denied"
@@ -59,11 +63,13 @@ class Calls:
     def __init__(
         self,
         device: int,
+        user: User,
         keymap: KeyMap,
         may_call: Callable[[bytes], None],
         may_serve: Callable[[bytes], None],
     ) -> None:
         self._device = device
+        self._user = user
         self._ksock: Optional[Ksock] = None
         self._keymap = keymap
         self._may_call = may_call
@@ -84,6 +90,7 @@ class Calls:
         if self._ksock is not None:
             self._ksock.close()
             self._ksock = None
+            self._user.callers -= 1
 
     @property
     def is_full(self) -> bool:
@@ -182,7 +189,10 @@ class Calls:
     def _opened(self) -> Ksock:
         """The KSock, from the first use on. Raises OSError if there can be no further one."""
         if self._ksock is None:
+            if self._user.callers >= MOST_CALLERS:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self._ksock = Ksock(self._device, nonblocking=True)
+            self._user.callers += 1
         return self._ksock
 
     # What KBUS brings.

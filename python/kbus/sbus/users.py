@@ -16,16 +16,18 @@ class OverUserLimit(ValueError):
 class User:
     """One user. All counts are of what its clients have at this moment.
 
-    ``clients`` counts connections, from accept on. ``subscriptions`` and ``subscription_bytes`` count those
-    of clients that have left, too, until they are removed. ``queued_bytes`` wait in queues for its clients.
-    ``usage`` is what the patterns with ``*`` take of clients that have not left.
+    ``clients`` counts connections, from accept on, ``callers`` those of them that have a KSock of their own.
+    ``subscriptions`` and ``subscription_bytes`` count those of clients that have left, too, until they are
+    removed. ``queued_bytes`` wait in queues for its clients. ``usage`` is what the patterns with ``*``
+    of clients that have not left take.
     """
 
-    __slots__ = ("clients", "queued_bytes", "subscription_bytes", "subscriptions", "uid", "usage")
+    __slots__ = ("callers", "clients", "queued_bytes", "subscription_bytes", "subscriptions", "uid", "usage")
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
         self.clients = 0
+        self.callers = 0
         self.subscriptions = 0
         self.subscription_bytes = 0
         self.queued_bytes = 0
