@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbus.sbus.access import MOST_BYTES
-from tests.kernel.helpers import wait_until
+from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
 from tests.sbus.running import Daemon, nothing_more, receive, settle
@@ -64,6 +64,28 @@ def test_each_message_that_is_withheld_is_counted(without_kbus: StartDaemon, rul
         quiet.publish("Other")
         settle(quiet)
         assert running.dropped() == {"subscribe-denied": 41}
+
+
+def test_a_client_is_not_told_what_is_withheld(without_kbus: StartDaemon, rules: Path) -> None:
+    """Or it could find out which keys there are."""
+    with without_kbus("--access", str(rules)).client() as client:
+        client.subscribe("Other/")
+        client.publish("Other/Key")
+        client.control("nonsense")
+        assert client.dropped(PATIENCE) == {"unknown-control": 1}
+
+
+def test_reading_rules_leaks_no_descriptors(without_kbus: StartDaemon, tmp_path: Path, rules: Path) -> None:
+    running = without_kbus("--access", str(rules))
+    rules.unlink()
+    rules.mkdir()
+    reread(running, "not a regular file")
+    before = len(os.listdir(f"/proc/{running.pid}/fd"))
+    for _ in range(20):
+        running.signal(signal.SIGHUP)
+        assert running.stats()
+    # The connection of whoever has asked last may still be there.
+    assert len(os.listdir(f"/proc/{running.pid}/fd")) <= before + 2
 
 
 def test_rule_what_may_not_be_published_gets_nowhere(without_kbus: StartDaemon, rules: Path) -> None:

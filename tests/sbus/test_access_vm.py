@@ -114,6 +114,21 @@ def test_rule_what_is_denied_does_not_reach_the_device(running: Daemon, ksock: O
     assert f"user {ALICE}): dropped, publish-denied: publish to b'Lab/Door', by default" in running.said()
 
 
+def test_what_is_too_large_is_dropped_for_whom_it_is_denied_too(running: Daemon, ksock: OpenKsock) -> None:
+    """Which had no client to count it for, and ended the daemon."""
+
+    def subscribe() -> None:
+        become_member(BOB, BOB, [])
+        with Client(running.path) as client:
+            client.subscribe("")
+            settle(client)
+            ksock().send_msg(Announcement("$.Lab.Large", bytes(500_000)))
+            settle(client)
+
+    in_child(subscribe)
+    assert running.dropped() == {"subscribe-denied": 1}
+
+
 def test_rule_what_kbus_programs_send_is_for_who_may_hear_it(running: Daemon, ksock: OpenKsock) -> None:
     """A KBUS program may send anything, and the rules say who hears it."""
 

@@ -191,3 +191,52 @@ def test_rule_a_live_socket_is_not_replaced(tmp_path: Path, kind: int) -> None:
         with pytest.raises(BlockingIOError):
             live.recv(1) if kind == socket.SOCK_DGRAM else live.accept()
     Daemon(tmp_path, prepare=use_no_kbus).stop()
+
+
+def test_what_waits_for_its_turn_at_the_end_has_it(without_kbus: StartDaemon) -> None:
+    """Messages with new keys, each of which ends a turn, while somebody else is slow."""
+    running = without_kbus("--grace", "1")
+    with running.client() as client, running.client() as slow, running.client() as publisher:
+        client.subscribe("n/")
+        settle(client)
+        slow.subscribe("s")
+        settle(slow)
+        for _ in range(400):
+            publisher.publish("s", bytes(2000))
+        settle(publisher)
+        running.signal(signal.SIGSTOP)
+        for number in range(50):
+            publisher.publish(f"n/{number}")
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGCONT)
+        assert [key for key, _ in receive(client, 50)] == [b"n/%d" % number for number in range(50)]
+
+
+def test_who_waits_for_itself_leaves_when_it_has_gone(without_kbus: StartDaemon) -> None:
+    """Its own queue, which nobody will read, has no room for what it has sent."""
+    running = without_kbus()
+    with running.socket() as bare:
+        bare.send(b"CMSG blocking/soft/block")
+        bare.send(b"SUB own")
+        bare.settimeout(0.2)
+        with suppress(TimeoutError):
+            while True:
+                bare.send(b"MSG own\0" + bytes(2000))
+        bare.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: running.stats()[0]["clients"] == 1, "it has left")
+
+
+def test_who_asks_for_less_waits_for_less(without_kbus: StartDaemon) -> None:
+    """From an empty queue to one that is half full."""
+    running = without_kbus()
+    with running.client() as slow, running.client() as publisher:
+        slow.subscribe("s")
+        settle(slow)
+        publisher.control("blocking/hard/block")
+        publisher.control("blocking/soft/block")
+        settle(publisher)
+        while not any(each.get("waits") for each in running.stats()):
+            publisher.publish("s", bytes(4000))
+        publisher.control("blocking/soft/queue")
+        publisher.publish("s")
+        settle(publisher)

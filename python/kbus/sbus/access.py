@@ -48,10 +48,13 @@ class RulesFile:
     def _content(self) -> bytes:
         # Opening a FIFO would wait, and all clients with it.
         fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise NoRules(f"{self.path}: it is not a regular file")
-            content = file.read(MOST_BYTES + 1)
+            with open(fd, "rb", closefd=False) as file:
+                content = file.read(MOST_BYTES + 1)
+        finally:
+            os.close(fd)
         if len(content) > MOST_BYTES:
             raise NoRules(f"{self.path}: it has more than {MOST_BYTES} bytes")
         return content
@@ -82,6 +85,10 @@ class _Withheld:
 
     def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
         return self._count(len(packets), publisher)
+
+    def drop(self, cause: str, detail: object = "") -> None:
+        """It is for nobody here, whatever else it is dropped for."""
+        self._count(1, None)
 
     def _count(self, count: int, publisher: Optional[Peer]) -> bool:
         for peer in self._peers:

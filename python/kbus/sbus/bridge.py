@@ -284,7 +284,9 @@ class Bridge:
         if key == secret.WHOAMI:
             self._tell_who(peer)
         elif key == packets.DROPPED:
-            dropped = json.dumps(dict(sorted(peer.counts.dropped.items()))).encode()
+            # What the rules withhold is not told: it would say that there are such messages.
+            own = {each: count for each, count in peer.counts.dropped.items() if each not in counts.UNTOLD}
+            dropped = json.dumps(own, sort_keys=True).encode()
             self.traffic.send([peer], [packets.build(CMSG, packets.DROPPED, dropped)], None)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
             peer.looked += 1
@@ -346,6 +348,9 @@ class Bridge:
             self.traffic.special[peer.number] = peer
         if BLOCK not in (settings.soft, settings.hard):
             peer.wait_no_more()
+        for other in list(peer.waits_for):
+            # There may be room enough for what it waits for now.
+            self.traffic.changed.update(other.released())
         self.traffic.changed.add(peer)
 
     # Statistics.

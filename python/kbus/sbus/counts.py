@@ -47,6 +47,8 @@ USER_CLIENTS = "user-clients"
 NO_DESCRIPTORS = "descriptors"
 NO_NUMBER = "clients"
 REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS, NO_NUMBER)
+#: What is not told to the client itself.
+UNTOLD = frozenset({SUBSCRIBE_DENIED})
 #: What is told of once for each client; the others as often as log.OfUsers allows.
 TOLD_ONCE = frozenset({NAME_TOO_LONG, SUBSCRIBE_DENIED})
 

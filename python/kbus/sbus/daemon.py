@@ -26,6 +26,7 @@ from .keymap import KeyMap
 from .limits import Limits
 from .listening import Access, CannotListen, Listening
 from .options import add_protocol
+from .rules import MOST_ID
 from .secret import split
 from .server import Server
 from .telling import FORMS, tell_stats
@@ -274,7 +275,7 @@ def _mode(text: str) -> int:
 
 
 def _user(text: str) -> int:
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and int(text) <= MOST_ID:
         return int(text)
     try:
         return pwd.getpwnam(text).pw_uid
@@ -283,7 +284,7 @@ def _user(text: str) -> int:
 
 
 def _group(text: str) -> int:
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and int(text) <= MOST_ID:
         return int(text)
     try:
         return grp.getgrnam(text).gr_gid

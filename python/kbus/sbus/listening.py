@@ -18,6 +18,8 @@ from .address import Address, made_up
 #: Connections that wait to be accepted; others wait in connect(), each process in its turn. A new client
 #: waits for all of them, and one user can fill this, so it is short.
 _BACKLOG = 16
+#: the kernel's number, which Python does not name; since Linux 6.16
+_SO_PASSRIGHTS = 83
 #: the first descriptor that systemd passes
 _FIRST_PASSED = 3
 
@@ -108,7 +110,11 @@ def passed() -> Optional[Address]:
 
 
 def _new_socket() -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Descriptors that clients pass are of no use, and closing one may take as long as its owner likes.
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.SOL_SOCKET, _SO_PASSRIGHTS, 0)
+    return made
 
 
 def _inherited(fd: int) -> socket.socket:

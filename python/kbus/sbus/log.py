@@ -21,7 +21,7 @@ def go_to_background() -> None:
 def say(text: str) -> None:
     """Tell one line. Nothing comes of it if that fails: the daemon serves on."""
     if _in_background:
-        syslog.syslog(text)
+        syslog.syslog(text.encode("utf-8", "backslashreplace").decode())
     else:
         with contextlib.suppress(OSError):
             print(f"kbus-sbusd: {text}", file=sys.stderr, flush=True)

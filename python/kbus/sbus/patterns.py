@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import Optional
 
 _STARS = re.compile(rb"\*\*+")
+#: Bytes from which on a regular expression finds a literal faster at worst.
+_LONG = 16
 
 
 def normal(pattern: bytes) -> bytes:
@@ -57,11 +59,24 @@ def segment_matches(wanted: bytes, segment: bytes) -> bool:
         return False
     position = len(first)
     for part in parts:
-        position = segment.find(part, position, end)
+        position = _find(part, segment, position, end)
         if position < 0:
             return False
         position += len(part)
     return True
+
+
+def _find(part: bytes, segment: bytes, begin: int, end: int) -> int:
+    """Like ``segment.find``, which takes time for each byte of both for some that are long."""
+    if len(part) < _LONG:
+        return segment.find(part, begin, end)
+    found = _literal(part).search(segment, begin, end)
+    return -1 if found is None else found.start()
+
+
+@lru_cache(maxsize=1024)
+def _literal(part: bytes) -> re.Pattern[bytes]:
+    return re.compile(re.escape(part))
 
 
 @lru_cache(maxsize=1024)

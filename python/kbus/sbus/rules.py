@@ -31,8 +31,8 @@ EVERYBODY: Who = ("*", 0)
 _ALLOW = {b"allow": True, b"deny": False}
 PUBLISH, SUBSCRIBE = "publish", "subscribe"
 _WHAT = {b"publish": (PUBLISH,), b"subscribe": (SUBSCRIBE,), b"both": (PUBLISH, SUBSCRIBE)}
-#: the largest id; the next number means none
-_MOST_ID = 2**32 - 2
+#: the largest id of a user or group; the next number means none
+MOST_ID = 2**32 - 2
 #: Keys for which one client's rights are remembered. When there are more, all are looked up anew.
 MOST_REMEMBERED = 1024
 
@@ -195,7 +195,7 @@ def _who(word: bytes) -> Who:
     if not colon or not name or kind not in ("user", "group"):
         raise ValueError(f"{_text(word)} is not *, user:NAME or group:NAME")
     if name.isascii() and name.isdigit():
-        if int(name) > _MOST_ID:
+        if int(name) > MOST_ID:
             raise ValueError(f"{name} is no {kind} id")
         return kind, int(name)
     try:

@@ -66,8 +66,8 @@ class SecretKey(NamedTuple):
 
 
 def uses_token(key: bytes) -> bool:
-    """Return whether ``!`` is a whole segment of a key or pattern."""
-    return b"!" in key and _TOKEN.search(key) is not None
+    """Return whether ``!`` is a whole segment of a key or pattern, as far as it can have a name."""
+    return b"!" in key and _TOKEN.search(key, 0, abi.MAX_NAME_LEN + 1) is not None
 
 
 def split(key: bytes, server: bytes = b"") -> SecretKey:

@@ -233,6 +233,11 @@ class Server:
         self._bridge.users.disconnect(user)
 
     def _read(self, peer: Peer, events: int) -> None:
+        if events & _HUP and not peer.is_gone:
+            # Nobody can receive anything there, so nobody is to wait for that.
+            peer.is_gone = True
+            peer.clear()
+            self._traffic.changed.update(peer.released())
         if self._traffic.is_stuck or peer in self._behind:
             return
         if peer.waits_for and next_is_message(peer):
@@ -332,7 +337,8 @@ class Server:
         is_over = False
         while not is_over:
             left = max(0.0, deadline - time.monotonic())
-            is_slow = not self._newcomers and any(peer.backlog.count for peer in self._peers.values())
+            has_more = self._newcomers or self._behind
+            is_slow = not has_more and any(peer.backlog.count for peer in self._peers.values())
             # When nothing can be read any more, all that was published has been delivered or is queued.
             is_over = not self._turn(left if is_slow else 0) or not left
         self._traffic.drain()

@@ -63,6 +63,8 @@ class Traffic:
         #: the message names of keys, for all clients that may publish to any
         self.names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}
+        #: names that were introduced since routes were forgotten: for others a route is to be found
+        self._settled: set[bytes] = set()
         self.frames: list[bytes] = []
         self._frame_bytes = 0
         #: how many messages have room in the queue, while others fill it up to half
@@ -75,9 +77,9 @@ class Traffic:
     # From clients to KBUS.
 
     def publish(self, peer: Peer, key: bytes, payload: bytes) -> bool:
-        """Send a message soon. Returns False if the key has to be introduced before."""
+        """Send a message soon. Returns False if the key has to be introduced before, as it takes time."""
         name = peer.names.get(key)
-        if name is None:
+        if name is None or name not in self._settled:
             return False
         frame = announcement(name, payload, peer.number)
         self.frames.append(frame)
@@ -102,6 +104,9 @@ class Traffic:
         if len(names) >= most:
             names.clear()
         names[key] = name
+        if len(self._settled) >= _MOST_CACHED:
+            self._settled.clear()
+        self._settled.add(name)
 
     def exchange(self, is_readable: bool = True) -> None:
         """Send what has been published, and deliver what has come, but not for ever.
@@ -173,8 +178,10 @@ class Traffic:
         """Find out anew who gets messages of this name, or of all names if it is None."""
         if name is None:
             self._routes.clear()
+            self._settled.clear()
         else:
             self._routes.pop(name, None)  # type: ignore[call-overload]
+            self._settled.discard(name)
 
     def _find_route(self, name: bytes) -> _Route:
         if len(self._routes) >= _MOST_CACHED:
