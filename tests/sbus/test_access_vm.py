@@ -116,13 +116,14 @@ def test_rule_what_is_denied_does_not_reach_the_device(running: Daemon, ksock: O
 
 def test_what_is_too_large_is_dropped_for_whom_it_is_denied_too(running: Daemon, ksock: OpenKsock) -> None:
     """Which had no client to count it for, and ended the daemon."""
+    sender = ksock()
 
     def subscribe() -> None:
         become_member(BOB, BOB, [])
         with Client(running.path) as client:
             client.subscribe("")
             settle(client)
-            ksock().send_msg(Announcement("$.Lab.Large", bytes(500_000)))
+            sender.send_msg(Announcement("$.Lab.Large", bytes(500_000)))
             settle(client)
 
     in_child(subscribe)
