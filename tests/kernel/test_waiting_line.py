@@ -629,6 +629,51 @@ def test_past_a_line_goes_what_leaves_room_for_it(ksock: OpenKsock, lacks: str) 
     pytest.fail("it takes too long each time")
 
 
+MANY = 150
+"""More than are woken in one step."""
+
+
+@pytest.mark.rule(41)
+@pytest.mark.parametrize(
+    ("before", "now", "names"),
+    [
+        ("$.All.*", "$.All.One", ["$.All.One"] * MANY),
+        ("$.*", "$.All.*", [f"$.All.N{number}" for number in range(MANY)]),
+        ("$.*", "$.All.%", [f"$.All.N{number}" for number in range(MANY)]),
+    ],
+    ids=["of one name", "below a name", "right below it"],
+)
+def test_a_better_replier_is_told_to_all_who_wait(
+    ksock: OpenKsock, before: str, now: str, names: list[str]
+) -> None:
+    """However many Requests wait, and to nobody else, whose name is before or behind theirs."""
+    full, better = ksock(), ksock()
+    full.set_max_messages(1)
+    full.bind(before, replier=True)
+    flags = raw.WANT_A_REPLY | raw.ALL_OR_WAIT
+    raw.send(ksock(), raw.message(b"$.All.First", flags=flags))
+    others = ["$.All.O", "$.All.Ona", "$.All.Onf"] if now == "$.All.One" else ["$.Al.N", "$.Alm.N"]
+    if now != "$.All.*":
+        others += ["$.All.N1.More", "$.All.One.More"]
+    senders = {}
+    for name in names + others:
+        sender = ksock(nonblocking=True)
+        os.write(sender.fileno(), raw.message(name.encode(), flags=flags))
+        with fails(errno.EAGAIN):
+            sender.send()
+        senders[sender.fileno()] = sender
+    poll = select.poll()
+    for descriptor in senders:
+        poll.register(descriptor, select.POLLOUT)
+    assert not poll.poll(0)
+    better.set_max_messages(MANY)
+    better.bind(now, replier=True)
+    assert [descriptor for descriptor, _ in poll.poll(0)] == list(senders)[:MANY]
+    for sender in list(senders.values())[:MANY]:
+        sender.send()
+    assert better.num_messages() == MANY
+
+
 @pytest.mark.axiom("lifetime")
 def test_a_close_wakes_many(ksock: OpenKsock) -> None:
     """Those who sleep and those who do not, and none of them knows the closed KSock any more."""
