@@ -136,33 +136,23 @@ class Calls:
 
     def _call(self, token: bytes, key: bytes, data: bytes) -> bytes:
         """Send a Request. Returns the status if it fails."""
-        try:
+
+        def call() -> None:
             self._may_call(key)
             request = Request(self._keymap.name(key).decode(), data)
             self._asked[self._opened().send_msg(request)] = token
-        except (NameTooLong, PermissionError):
-            return NO_KEY
-        except Denied:
-            return DENIED
-        except OSError as error:
-            return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
-        return b""
+
+        return _status_of(call)
 
     def _serve(self, key: bytes) -> bytes:
         """Become the replier of a key. Returns the status."""
-        if len(self._served) >= MOST_SERVED:
-            return NOT_POSSIBLE
-        try:
+
+        def serve() -> None:
             self._may_serve(key)
             self._opened().bind(self._keymap.name(key).decode(), replier=True)
-        except (NameTooLong, PermissionError):
-            return NO_KEY
-        except Denied:
-            return DENIED
-        except OSError as error:
-            return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
-        self._served.add(key)
-        return b""
+            self._served.add(key)
+
+        return NOT_POSSIBLE if len(self._served) >= MOST_SERVED else _status_of(serve)
 
     def _unserve(self, key: bytes) -> None:
         if key not in self._served:
@@ -219,3 +209,16 @@ class Calls:
 
 def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> bytes:
     return packets.build(packets.CMSG, kind, b"\0".join((first, second, data)))
+
+
+def _status_of(do: Callable[[], None]) -> bytes:
+    """Do something, and return the status that says how it went."""
+    try:
+        do()
+    except (NameTooLong, PermissionError):
+        return NO_KEY
+    except Denied:
+        return DENIED
+    except OSError as error:
+        return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
+    return b""
