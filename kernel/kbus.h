@@ -15,7 +15,7 @@
  *	kbus_ksock.out_lock		the message being written
  *	    kbus_dev.lock		bindings, requests, and the order of sends
  *	        kbus_queue.lock		one KSock's queue, and who waits for room
- *	            kbus_user.lock	whose queues lack bytes, who is woken late
+ *	            kbus_user.lock	whose queues a worker is to look at, and why
  *	            kbus_dev.groups	(the xarray's own lock)
  *	kbus_ksock.in_lock		the message being read
  *	    kbus_queue.lock
@@ -98,11 +98,11 @@ extern bool kbus_writers_configure;
 
 /**
  * struct kbus_worker - what does things for a user in nobody's time
- * @work: runs in kbus_workqueue, with a reference to the user
+ * @work: runs in kbus_workqueue, perhaps some time later, with a reference to the user
  * @rests_until: until then its time is used up, in ns; @work alone has it
  */
 struct kbus_worker {
-	struct work_struct work;
+	struct delayed_work work;
 	u64 rests_until;
 };
 
@@ -130,8 +130,10 @@ struct kbus_user {
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */
-	struct kbus_worker feed;	/* looks at the ones, */
-	struct kbus_worker wake;	/* and this at the others */
+	struct list_head patient;	/* kbus_queue.patient */
+	struct kbus_worker feed;	/* looks at the first ones, */
+	struct kbus_worker wake;	/* this at the second ones, */
+	struct kbus_worker nudge;	/* and this at the others */
 };
 
 kuid_t kbus_user_of_current(void);
@@ -143,7 +145,8 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies);
-void kbus_user_work_soon(struct kbus_user *user, struct kbus_worker *worker);
+void kbus_user_work_in(struct kbus_user *user, struct kbus_worker *worker, unsigned long delay);
+void kbus_user_work_cancel(struct kbus_user *user, struct kbus_worker *worker);
 void kbus_worker_rest(struct kbus_worker *worker, u64 took);
 
 /*
@@ -154,7 +157,7 @@ static inline void kbus_user_look_again(struct kbus_user *user)
 {
 	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
 	if (unlikely(!list_empty_careful(&user->starving)))
-		kbus_user_work_soon(user, &user->feed);
+		kbus_user_work_in(user, &user->feed, 0);
 }
 
 static inline size_t kbus_user_bytes_left(struct kbus_user *user)
@@ -526,8 +529,14 @@ struct kbus_sum {
 	u64 user_bytes;
 };
 
-/* So many users can lose a turn before it is forgotten who has. */
-#define KBUS_TARDY_USERS	20
+/* Of so many users it is known by how much they were late. */
+#define KBUS_LATE_USERS		20
+
+/* By so much a user was late, in jiffies */
+struct kbus_late {
+	kuid_t uid;
+	u32 by;
+};
 
 /* Messages for which tasks sleep */
 struct kbus_line {
@@ -555,15 +564,16 @@ struct kbus_queue {
 	bool events_ended;		/* an item with ends_events is queued */
 	/* Those who wait for room here: */
 	struct kbus_line line;		/* those for whom a task sleeps, */
-	struct kbus_line tardy;		/* and of these, those of users who have lost a turn; */
+	struct kbus_line tardy;		/* and of these, those of users who are tardy; */
 	struct list_head kept;		/* messages kept after EAGAIN or EINTR, */
 	u64 changes;			/* for each of which all of them are looked at once */
-	struct list_head ready;		/* and those who may go on, but sleep not or too long */
-	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock */
-	struct delayed_work patience;	/* ends with whoever is first and does not go on */
-	kuid_t tardy_users[KBUS_TARDY_USERS];
-	u32 nr_tardy_users;
-	unsigned long tardy_until;	/* in jiffies, if there are any */
+	struct list_head ready;		/* and those who may go on, but are in no line, and are */
+					/* to be woken again */
+	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock, as is: */
+	struct list_head patient;	/* in kbus_user.patient */
+	struct kbus_late late[KBUS_LATE_USERS];
+	u32 nr_late;
+	u64 late_until;			/* in jiffies, if there are any */
 };
 
 /* Does somebody sleep until there is room? The queue's lock is held. */
@@ -651,7 +661,7 @@ void kbus_queue_cache_exit(void);
  * @in_line: in @line, if a task sleeps for it; the lock of @on's queue, as are:
  * @line: a line of that queue's, or NULL
  * @is_tardy: others hold it up that are in kbus_queue.tardy
- * @node: else in kbus_queue.kept, or .ready
+ * @node: else in kbus_queue.kept, or .ready, or in neither
  * @need: what it waits for
  * @sleepers: tasks inside SEND that sleep for it, or have until now
  * @ready: SEND is worth another try,
@@ -710,8 +720,8 @@ bool kbus_line_has_older(const struct kbus_queue *q, const struct kbus_wait *wai
 struct kbus_sum kbus_line_needs(const struct kbus_queue *q, const struct kbus_wait *wait);
 bool kbus_line_fits(struct kbus_queue *q, const struct kbus_need *need);
 void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes);
-void kbus_line_patience_ends(struct work_struct *work);
 u64 kbus_line_go_on(struct kbus_queue *q);
+u64 kbus_line_nudge(struct kbus_queue *q);
 void kbus_line_end(struct kbus_queue *q);
 
 /*
@@ -959,6 +969,11 @@ struct kbus_ksock {
 };
 
 extern const struct file_operations kbus_fops;
+
+static inline struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
+{
+	return container_of(wait, struct kbus_ksock, wait);
+}
 
 /*
  * Remember that @ks is to be woken, if anybody waits there. It stays for as long

@@ -5,9 +5,9 @@
  * If a task sleeps in SEND for a message, that is in the line of the queue for which it
  * waits, in the order in which the messages began to wait; nobody behind it takes room that
  * it needs. A message that was kept after EAGAIN or EINTR holds up nobody, as its sender may
- * never come back. Nor does one whose task may go on, but does not get a processor: it
- * loses its turn after a while, and its user's messages are in a line of their own for
- * the next ones, with those of other such users.
+ * never come back. Nor does one whose task may go on, but does not get a processor: what
+ * its user is late by is summed up, and when that is too much the user is tardy for a while,
+ * and its messages are in a line of their own, with those of other such users.
  *
  * kbus_line_settle() decides who may go on. It is called at the end of whatever
  * changes what a queue can take, or changes its line: see kbus_queue_unlock().
@@ -18,19 +18,14 @@
 #include "trace.h"
 
 /*
- * So long, in jiffies, others wait for whoever is first in line to use its turn, since it
- * is sure that it has been woken: whoever was to wake it may not have got as far.
+ * After so long, in jiffies, whoever may go on and has not is woken again, by a worker:
+ * whoever was to wake it may not have got as far.
  */
-#define KBUS_PATIENCE	(HZ / 10)
-/* After so long it is woken again. */
 #define KBUS_NUDGE	DIV_ROUND_UP(HZ, 100)
-/* So long it is remembered whose turn was lost: it is a small part of others' time. */
-#define KBUS_TARDY	(2 * HZ)
-
-static struct kbus_ksock *kbus_wait_ksock(struct kbus_wait *wait)
-{
-	return container_of(wait, struct kbus_ksock, wait);
-}
+/* A user may be late by so much with turns */
+#define KBUS_PATIENCE	(HZ / 10)
+/* in so long, after which all of it is forgotten. */
+#define KBUS_LATE	(2 * HZ)
 
 static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 {
@@ -76,28 +71,99 @@ static void kbus_line_remove(struct kbus_wait *wait)
 	wait->line = NULL;
 }
 
-/* Has this user lost a turn lately? */
-bool kbus_line_is_tardy(const struct kbus_queue *q, const struct kbus_user *user)
+static bool kbus_line_may_forgive(const struct kbus_queue *q)
+{
+	return time_after_eq64(get_jiffies_64(), q->late_until);
+}
+
+/* By how much is this user late? It is not forgotten before those in its line are settled. */
+static u32 kbus_line_late_by(const struct kbus_queue *q, const struct kbus_user *user)
 {
 	u32 i;
 
-	lockdep_assert_held(&q->lock);
-	for (i = 0; i < q->nr_tardy_users; i++) {
-		if (uid_eq(q->tardy_users[i], user->uid))
-			return true;
+	if (q->nr_late && RB_EMPTY_ROOT(&q->tardy.waits.rb_root) && kbus_line_may_forgive(q))
+		return 0;
+	for (i = 0; i < q->nr_late; i++) {
+		if (uid_eq(q->late[i].uid, user->uid))
+			return q->late[i].by;
 	}
-	return false;
+	return 0;
+}
+
+bool kbus_line_is_tardy(const struct kbus_queue *q, const struct kbus_user *user)
+{
+	lockdep_assert_held(&q->lock);
+	return kbus_line_late_by(q, user) >= KBUS_PATIENCE;
+}
+
+/*
+ * A user is late by so much more. If too many are, it is in the place of the one that is least
+ * so, and has what that was late by, but in nobody's who is tardy.
+ */
+static void kbus_line_add_late(struct kbus_queue *q, const struct kbus_user *user, u32 by)
+{
+	struct kbus_late *least = NULL;
+	u32 i;
+
+	if (RB_EMPTY_ROOT(&q->tardy.waits.rb_root) && kbus_line_may_forgive(q))
+		q->nr_late = 0;
+	if (!q->nr_late)
+		q->late_until = get_jiffies_64() + KBUS_LATE;
+	for (i = 0; i < q->nr_late && !uid_eq(q->late[i].uid, user->uid); i++) {
+		if (!least || q->late[i].by < least->by)
+			least = &q->late[i];
+	}
+	if (i < KBUS_LATE_USERS) {
+		least = &q->late[i];
+		if (i == q->nr_late) {
+			q->nr_late++;
+			least->by = 0;
+		}
+	}
+	if (least->by >= KBUS_PATIENCE)
+		return;
+	least->uid = user->uid;
+	least->by += by;
+}
+
+/* By how much has the turn made its user late, in jiffies? */
+static u32 kbus_wait_late_by(const struct kbus_wait *wait)
+{
+	return min_t(unsigned long, jiffies - wait->ready_since,
+		     wait->is_nudged ? KBUS_PATIENCE : KBUS_NUDGE);
+}
+
+/*
+ * Whoever has a turn has used it, or has it no more. Return whether the user is tardy, so that
+ * it is to be settled.
+ */
+static bool kbus_line_end_turn(struct kbus_queue *q, struct kbus_wait *wait)
+{
+	struct kbus_user *user = kbus_wait_ksock(wait)->user;
+	u32 by;
+
+	if (wait->line != &q->line || !wait->ready)
+		return false;
+	by = kbus_wait_late_by(wait);
+	if (likely(!by))
+		return false;
+	kbus_line_add_late(q, user, by);
+	wait->ready_since = jiffies;
+	return kbus_line_is_tardy(q, user);
 }
 
 /*
  * A message is to wait at a queue for what it needs; it may wait there already. Return
- * whether it has left a line for the other one, so that they are to be settled.
+ * whether the lines are to be settled: it has left one for the other one, or its user is
+ * tardy.
  */
 bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct kbus_need *need)
 {
 	struct kbus_line *before = wait->line;
+	bool is_late;
 
 	lockdep_assert_held(&q->lock);
+	is_late = kbus_line_end_turn(q, wait);
 	kbus_line_remove(wait);
 	list_del_init(&wait->node);
 	wait->need = *need;
@@ -108,35 +174,55 @@ bool kbus_line_join(struct kbus_queue *q, struct kbus_wait *wait, const struct k
 		kbus_line_add(wait->is_tardy ? &q->tardy : &q->line, wait);
 	else
 		list_add_tail(&wait->node, &q->kept);
-	return before && before != wait->line;
+	return is_late || (before && before != wait->line);
 }
 
 /* It does so no more. */
 void kbus_line_leave(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	lockdep_assert_held(&q->lock);
+	kbus_line_end_turn(q, wait);
 	kbus_line_remove(wait);
 	list_del_init(&wait->node);
+}
+
+/* Look in a while whether those who may go on do. */
+static void kbus_line_be_patient(struct kbus_queue *q)
+{
+	struct kbus_user *user = kbus_line_ksock(q)->user;
+
+	lockdep_assert_held(&q->lock);
+	/* Whoever takes it from the list takes the queue's lock then. */
+	if (!list_empty_careful(&q->patient))
+		return;
+	spin_lock(&user->lock);
+	list_add_tail(&q->patient, &user->patient);
+	kbus_user_work_in(user, &user->nudge, KBUS_NUDGE);
+	spin_unlock(&user->lock);
+}
+
+/* A message that may go on is in no line, or no more. */
+static void kbus_line_add_ready(struct kbus_queue *q, struct kbus_wait *wait)
+{
+	if (wait->is_nudged) {
+		list_del_init(&wait->node);
+		return;
+	}
+	list_move_tail(&wait->node, &q->ready);
+	kbus_line_be_patient(q);
 }
 
 /* No task sleeps for a message any more, but it is kept. */
 void kbus_line_keep(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	lockdep_assert_held(&q->lock);
+	kbus_line_end_turn(q, wait);
 	kbus_line_remove(wait);
 	wait->is_tardy = false;
-	list_move_tail(&wait->node, wait->ready ? &q->ready : &q->kept);
-}
-
-/* Look in a while whether whoever is first in line has used its turn, or whose was lost. */
-static void kbus_line_be_patient(struct kbus_queue *q)
-{
-	if (delayed_work_pending(&q->patience))
-		return;
-	kbus_ksock_get(kbus_line_ksock(q));
-	if (!queue_delayed_work(kbus_workqueue, &q->patience, KBUS_NUDGE))
-		/* Not the last one: it is a place to wait at. */
-		kbus_ksock_put(kbus_line_ksock(q));
+	if (wait->ready)
+		kbus_line_add_ready(q, wait);
+	else
+		list_move_tail(&wait->node, &q->kept);
 }
 
 /* From now on SEND is worth another try. */
@@ -151,7 +237,7 @@ void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
 	if (wait->line)
 		kbus_line_be_patient(q);
 	else
-		list_move_tail(&wait->node, &q->ready);
+		kbus_line_add_ready(q, wait);
 	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
 }
 
@@ -253,7 +339,30 @@ static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes
 }
 
 /*
- * Those of users who have lost a turn since they joined the line hold up others no more, once
+ * Forget who was late, if that is long ago. Those of them that wait come back to the line, in
+ * which they are as old as they were. Return whether there may be more of these.
+ */
+static bool kbus_line_forgive(struct kbus_queue *q)
+{
+	struct kbus_wait *wait;
+	u32 count = 0;
+
+	if (q->nr_late && !kbus_line_may_forgive(q))
+		return false;
+	q->nr_late = 0;
+	while ((wait = kbus_line_first(&q->tardy))) {
+		if (count++ == KBUS_STEP)
+			return true;
+		kbus_line_remove(wait);
+		wait->is_tardy = false;
+		wait->ready_since = jiffies;
+		kbus_line_add(&q->line, wait);
+	}
+	return false;
+}
+
+/*
+ * Those of users who are tardy since they joined the line hold up others no more, once
  * they are first. Return whether there may be more of them.
  */
 static bool kbus_line_move_tardy(struct kbus_queue *q)
@@ -287,7 +396,7 @@ static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
 
 static void kbus_line_settle_lines(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
-	if (kbus_line_move_tardy(q))
+	if (kbus_line_forgive(q) || kbus_line_move_tardy(q))
 		kbus_wake_later(kbus_line_ksock(q), 0);
 	else
 		kbus_line_settle_first(q, &q->line, wakes);
@@ -327,24 +436,9 @@ u64 kbus_line_go_on(struct kbus_queue *q)
 }
 
 /*
- * Whoever is first in line has not used its turn: its task is throttled, say. For a while
- * its user's messages hold up only each other, and those of other such users.
- */
-static void kbus_line_lose_turn(struct kbus_queue *q)
-{
-	struct kbus_user *user = kbus_wait_ksock(kbus_line_first(&q->line))->user;
-
-	if (kbus_line_is_tardy(q, user))
-		return;
-	if (!q->nr_tardy_users)
-		q->tardy_until = jiffies + KBUS_TARDY;
-	if (q->nr_tardy_users < KBUS_TARDY_USERS)
-		q->tardy_users[q->nr_tardy_users++] = user->uid;
-}
-
-/*
- * The same among those, where some others of the same user lose theirs too, so that
- * these do not take as long one after the other. They keep their age.
+ * Whoever is first among the messages of tardy users has not used its turn. Some others of the
+ * same user lose theirs too, so that these do not take as long one after the other. They keep
+ * their age.
  */
 static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
@@ -360,90 +454,92 @@ static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
 			continue;
 		kbus_line_remove(wait);
 		if (wait->ready)
-			list_add_tail(&wait->node, &q->ready);
+			kbus_line_add_ready(q, wait);
 		else
 			kbus_line_make_ready(q, wait, wakes);
 	}
 }
 
-/*
- * See whether whoever is first in a line uses its turn, and wake it again if it has had it for
- * some time. Return whether it has lost it.
- */
-static bool kbus_line_first_is_late(struct kbus_line *line, struct kbus_wakes *wakes)
+/* Wake again who may go on, if it has not done so for some time. Return whether that is so. */
+static bool kbus_line_nudge_one(struct kbus_queue *q, struct kbus_wait *wait,
+				struct kbus_wakes *wakes)
+{
+	if (time_before(jiffies, wait->ready_since + KBUS_NUDGE))
+		return false;
+	kbus_line_end_turn(q, wait);
+	wait->is_nudged = true;
+	wait->ready_since = jiffies;
+	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
+	return true;
+}
+
+/* See whether whoever is first in a line uses its turn, or how late it is. */
+static void kbus_line_look_at_first(struct kbus_queue *q, struct kbus_line *line,
+				    struct kbus_wakes *wakes)
 {
 	struct kbus_wait *wait = kbus_line_first(line);
 
 	if (!wait || !wait->ready)
-		return false;
-	if (wait->is_nudged)
-		return time_after_eq(jiffies, wait->ready_since + KBUS_PATIENCE);
-	if (time_before(jiffies, wait->ready_since + KBUS_NUDGE))
-		return false;
-	wait->is_nudged = true;
-	wait->ready_since = jiffies;
-	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
-	return false;
+		return;
+	if (!wait->is_nudged)
+		kbus_line_nudge_one(q, wait, wakes);
+	else if (line == &q->line)
+		kbus_line_end_turn(q, wait);
+	else if (kbus_wait_late_by(wait) >= KBUS_PATIENCE)
+		kbus_line_lose_turns(q, wakes);
 }
 
-/*
- * Forget who has lost a turn, if that is long ago. Those of them that wait come back to the
- * line, in which they are as old as they were. Return whether there may be more of these.
- */
-static bool kbus_line_forgive(struct kbus_queue *q)
+/* See whether those who are in no line have tried again. They are told so only once more. */
+static void kbus_line_nudge_ready(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
 	struct kbus_wait *wait;
 	u32 count = 0;
 
-	if (q->nr_tardy_users && time_before(jiffies, q->tardy_until))
-		return false;
-	q->nr_tardy_users = 0;
-	while ((wait = kbus_line_first(&q->tardy))) {
-		if (count++ == KBUS_STEP)
-			return true;
-		kbus_line_remove(wait);
-		wait->is_tardy = false;
-		kbus_line_add(&q->line, wait);
+	while ((wait = list_first_entry_or_null(&q->ready, struct kbus_wait, node))) {
+		if (count++ == KBUS_STEP || !kbus_line_nudge_one(q, wait, wakes)) {
+			kbus_line_be_patient(q);
+			return;
+		}
+		list_del_init(&wait->node);
 	}
-	return false;
 }
 
-/* For a worker: see who has not used its turn, and whose turn was lost. */
-void kbus_line_patience_ends(struct work_struct *work)
+/*
+ * For a worker: see whether those who may go on do; they may get no processor, or nobody may
+ * have told them, for want of one. Return how long it takes, in ns.
+ */
+u64 kbus_line_nudge(struct kbus_queue *q)
 {
-	struct kbus_queue *q = container_of(to_delayed_work(work), struct kbus_queue, patience);
 	struct kbus_wakes wakes __uninitialized;
-	bool more;
+	u64 began;
 
 	kbus_wakes_init_late(&wakes);
-	do {
-		spin_lock(&q->lock);
-		more = kbus_line_forgive(q);
-		/* Who has come back holds up others again before anybody loses a turn. */
-		if (!more && kbus_line_first_is_late(&q->line, &wakes))
-			kbus_line_lose_turn(q);
-		if (!more && kbus_line_first_is_late(&q->tardy, &wakes))
-			kbus_line_lose_turns(q, &wakes);
-		if (q->nr_tardy_users)
-			kbus_line_be_patient(q);
-		kbus_queue_unlock(q, &wakes);
-		cond_resched();
-	} while (more);
-	kbus_ksock_put(kbus_line_ksock(q));
+	began = kbus_stopwatch_start();
+	spin_lock(&q->lock);
+	/* Who comes back from there holds up others again before anybody is late. */
+	if (!kbus_line_forgive(q)) {
+		kbus_line_look_at_first(q, &q->line, &wakes);
+		kbus_line_look_at_first(q, &q->tardy, &wakes);
+	}
+	kbus_line_nudge_ready(q, &wakes);
+	kbus_queue_unlock(q, &wakes);
+	return kbus_stopwatch_stop(began);
 }
 
 /* The queue's KSock closes; nobody waits for it any more. */
 void kbus_line_end(struct kbus_queue *q)
 {
-	struct kbus_ksock *ks = kbus_line_ksock(q);
+	struct kbus_user *user = kbus_line_ksock(q)->user;
 
 	WARN_ON_ONCE(q->line.needs.slots || q->line.needs.queue_bytes ||
 		     q->line.needs.user_bytes);
 	WARN_ON_ONCE(q->tardy.needs.slots || q->tardy.needs.queue_bytes ||
 		     q->tardy.needs.user_bytes);
-	if (cancel_delayed_work_sync(&q->patience))
-		kbus_ksock_put(ks);
-	spin_lock(&ks->user->lock);
+	spin_lock(&user->lock);
 	list_del_init(&q->starving);
-	spin_unlock(&ks->user->lock);
+	list_del_init(&q->patient);
+	/* What still ran later would be there when the workqueue goes. */
+	if (list_empty(&user->patient))
+		kbus_user_work_cancel(user, &user->nudge);
+	spin_unlock(&user->lock);
 }

@@ -120,7 +120,7 @@ void kbus_queue_init(struct kbus_queue *q)
 	INIT_LIST_HEAD(&q->kept);
 	INIT_LIST_HEAD(&q->ready);
 	INIT_LIST_HEAD(&q->starving);
-	INIT_DELAYED_WORK(&q->patience, kbus_line_patience_ends);
+	INIT_LIST_HEAD(&q->patient);
 	q->limit = min(READ_ONCE(kbus_default_queue_length),
 		       READ_ONCE(kbus_max_queue_length));
 }

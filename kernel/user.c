@@ -5,8 +5,9 @@
  *
  * A queue whose line waits for bytes of its user is in a list of that user's,
  * as any KSock of the user's, on any device, may make them free. A worker looks at
- * these, and another one wakes those waiters of the user's that take long to wake. It is
- * nobody's own time, so each user has but a part of a processor's for either.
+ * these, another one wakes those waiters of the user's that take long to wake, and a third
+ * one looks whether those who may send to the user's KSocks do. It is
+ * nobody's own time, so each user has but a part of a processor's for each of them.
  */
 #include <linux/cred.h>
 #include <linux/hashtable.h>
@@ -25,6 +26,7 @@ static DEFINE_HASHTABLE(kbus_users, 10);
 #define KBUS_USER_BURST		NSEC_PER_MSEC
 
 static void kbus_user_feed(struct work_struct *work);
+static void kbus_user_nudge(struct work_struct *work);
 
 /*
  * The user that the current task's quotas count for, one of the initial user namespace.
@@ -70,8 +72,10 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 	spin_lock_init(&spare->lock);
 	INIT_LIST_HEAD(&spare->starving);
 	INIT_LIST_HEAD(&spare->late);
-	INIT_WORK(&spare->feed.work, kbus_user_feed);
-	INIT_WORK(&spare->wake.work, kbus_wake_late);
+	INIT_LIST_HEAD(&spare->patient);
+	INIT_DELAYED_WORK(&spare->feed.work, kbus_user_feed);
+	INIT_DELAYED_WORK(&spare->wake.work, kbus_wake_late);
+	INIT_DELAYED_WORK(&spare->nudge.work, kbus_user_nudge);
 
 	spin_lock(&kbus_users_lock);
 	user = kbus_user_find(uid, spare);
@@ -153,7 +157,7 @@ static u64 kbus_user_feed_ksock(struct kbus_ksock *ks)
 /* Bytes became free: whoever waits for room at a queue of this user's may go on. */
 static void kbus_user_feed(struct work_struct *work)
 {
-	struct kbus_user *user = container_of(work, struct kbus_user, feed.work);
+	struct kbus_user *user = container_of(work, struct kbus_user, feed.work.work);
 	struct kbus_ksock *ks;
 	LIST_HEAD(hungry);
 
@@ -164,6 +168,27 @@ static void kbus_user_feed(struct work_struct *work)
 		kbus_ksock_get(ks);
 		spin_unlock(&user->lock);
 		kbus_worker_rest(&user->feed, kbus_user_feed_ksock(ks));
+		kbus_ksock_put(ks);
+		spin_lock(&user->lock);
+	}
+	spin_unlock(&user->lock);
+	kbus_user_put(user);
+}
+
+/* Some time ago there were some who might go on: see whether they have. */
+static void kbus_user_nudge(struct work_struct *work)
+{
+	struct kbus_user *user = container_of(work, struct kbus_user, nudge.work.work);
+	struct kbus_ksock *ks;
+	LIST_HEAD(patient);
+
+	spin_lock(&user->lock);
+	list_splice_init(&user->patient, &patient);
+	while ((ks = list_first_entry_or_null(&patient, struct kbus_ksock, q.patient))) {
+		list_del_init(&ks->q.patient);
+		kbus_ksock_get(ks);
+		spin_unlock(&user->lock);
+		kbus_worker_rest(&user->nudge, kbus_line_nudge(&ks->q));
 		kbus_ksock_put(ks);
 		spin_lock(&user->lock);
 	}
@@ -207,12 +232,23 @@ bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies)
 	return true;
 }
 
-/* Have a worker look at what there is. The caller may hold the lock of a queue. */
-void kbus_user_work_soon(struct kbus_user *user, struct kbus_worker *worker)
+/*
+ * Have a worker look at what there is, in so many jiffies or less if it was to do so anyway.
+ * The caller may hold the lock of a queue.
+ */
+void kbus_user_work_in(struct kbus_user *user, struct kbus_worker *worker, unsigned long delay)
 {
 	kbus_user_ref(user);
-	if (!queue_work(kbus_workqueue, &worker->work))
+	if (!queue_delayed_work(kbus_workqueue, &worker->work, delay))
 		/* Not the last one: the caller has a KSock of the user's, or the like. */
+		refcount_dec(&user->refs);
+}
+
+/* There is nothing to be looked at any more. */
+void kbus_user_work_cancel(struct kbus_user *user, struct kbus_worker *worker)
+{
+	if (cancel_delayed_work(&worker->work))
+		/* Not the last one here either */
 		refcount_dec(&user->refs);
 }
 

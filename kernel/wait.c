@@ -430,7 +430,7 @@ static struct kbus_msg *kbus_walk_stay(struct kbus_wait_walk *walk, struct kbus_
 	walk->since = wait->since;
 	if (walk->on)
 		return NULL;
-	walk->at = container_of(wait, struct kbus_ksock, wait)->out;
+	walk->at = kbus_wait_ksock(wait)->out;
 	refcount_inc(&walk->at->refs);
 	return before;
 }
@@ -525,22 +525,24 @@ void kbus_wait_wake_changed(struct kbus_ksock *on)
 	kbus_wait_wake_all(on);
 }
 
-/* @on closes; whoever waits for it need not, and nobody begins to. */
+/*
+ * @on closes; whoever waits for it need not, and nobody begins to. No line tells them again,
+ * so it is left to their users' workers, whatever becomes of this task.
+ */
 void kbus_wait_on_gone(struct kbus_ksock *on)
 {
 	struct kbus_wakes wakes __uninitialized;
 	struct rb_node *node;
 	u32 count;
 
-	kbus_wakes_init(&wakes);
+	kbus_wakes_init_late(&wakes);
 	do {
 		spin_lock(&on->dev->lock);
 		spin_lock(&on->q.lock);
 		count = 0;
-		while ((node = on->waits.rb_node) && count++ < KBUS_STEP &&
-		       wakes.count < wakes.room) {
+		while ((node = on->waits.rb_node) && count++ < KBUS_STEP) {
 			struct kbus_wait *wait = rb_entry(node, struct kbus_wait, by_ksock);
-			struct kbus_ksock *ks = container_of(wait, struct kbus_ksock, wait);
+			struct kbus_ksock *ks = kbus_wait_ksock(wait);
 
 			rb_erase(node, &on->waits);
 			kbus_line_leave(&on->q, wait);
@@ -551,9 +553,7 @@ void kbus_wait_on_gone(struct kbus_ksock *on)
 		}
 		spin_unlock(&on->q.lock);
 		spin_unlock(&on->dev->lock);
-		kbus_wakes_flush(&wakes);
 		cond_resched();
 	} while (node);
-	kbus_wakes_end(&wakes);
 	kbus_line_end(&on->q);
 }

@@ -67,7 +67,7 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 		list_add_tail(&ks->late, &user->late);
 	}
 	spin_unlock(&user->lock);
-	kbus_user_work_soon(user, &user->wake);
+	kbus_user_work_in(user, &user->wake, 0);
 }
 
 /* Waking a KSock of a user's has taken somebody else so long; @slow is what it took before. */
@@ -224,7 +224,7 @@ static void kbus_wake_all(struct kbus_ksock *ks, __poll_t events)
 /* Wake those of the user's that were left to the worker. */
 void kbus_wake_late(struct work_struct *work)
 {
-	struct kbus_user *user = container_of(work, struct kbus_user, wake.work);
+	struct kbus_user *user = container_of(work, struct kbus_user, wake.work.work);
 	struct kbus_ksock *ks;
 	__poll_t events;
 

@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ from tests.kernel.helpers import PATIENCE, POLL, blocked_in, ksock_stats, wait_u
 NOBODY = 65534
 LOOKERS = 4242
 """A group that may look at /proc/kbus while tests run, and may do nothing else."""
+THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
+WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
@@ -225,3 +228,43 @@ class Polling:
         self._thread.join(PATIENCE)
         assert self._found, "poll still sleeps"
         return self._found[0][1]
+
+
+@contextmanager
+def processor_1_taken() -> Iterator[None]:
+    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0."""
+    files = {THROTTLING: "-1", WORKERS: "1"}
+    before, values = os.sched_getaffinity(0), {file: file.read_text() for file in files}
+    for file, value in files.items():
+        file.write_text(value)
+    os.sched_setaffinity(0, {0})
+    ready, is_ready = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.sched_setaffinity(0, {1})
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.close(is_ready)
+        while True:
+            pass
+    os.close(is_ready)
+    os.read(ready, 1)
+    os.close(ready)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.sched_setaffinity(0, before)
+        for file, value in values.items():
+            file.write_text(value)
+
+
+def workers_time() -> float:
+    """Seconds of processor time that the kernel's workers have had so far."""
+    seconds = 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            if name.startswith("kworker/"):
+                seconds += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return seconds

@@ -83,6 +83,31 @@ def test_pollout_says_when_to_try_again(ksock: OpenKsock, event: Callable[[Ksock
     assert writable(sender)
 
 
+@pytest.mark.rule(30, 46)
+@pytest.mark.parametrize("count", [1, 150])
+def test_who_does_not_try_again_is_told_once_more(ksock: OpenKsock, count: int) -> None:
+    """Whoever made room may not have got as far as to tell them: it gets no processor, say."""
+    full, senders = ksock(), [ksock(nonblocking=True) for _ in range(count)]
+    full.set_max_messages(count)
+    full.bind("$.A")
+    for _ in range(count):
+        raw.send(full, waiting())
+    with select.epoll() as epoll:
+        for sender in senders:
+            told_to_try_again(sender, waiting(b"kept"))
+            # Each time that they are told is one event.
+            epoll.register(sender.fileno(), select.EPOLLOUT | select.EPOLLET)
+        assert epoll.poll(0) == []
+        for _ in range(count):
+            take(full)
+        times = dict.fromkeys((sender.fileno() for sender in senders), 0)
+        until = time.monotonic() + 1
+        while (left := until - time.monotonic()) > 0:
+            for descriptor, _ in epoll.poll(left, count):
+                times[descriptor] += 1
+    assert set(times.values()) == {2}
+
+
 def test_pollout_when_the_replier_leaves(ksock: OpenKsock) -> None:
     full, sender = ksock(), ksock(nonblocking=True)
     fill(full)

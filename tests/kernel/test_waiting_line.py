@@ -32,14 +32,19 @@ from tests.kernel.helpers import (
     wait_until,
 )
 from tests.kernel.module import PARAMETERS, parameter
-from tests.kernel.processes import NOBODY, Sending, blocked_send, opened_by, times_slept
+from tests.kernel.processes import (
+    NOBODY,
+    Sending,
+    blocked_send,
+    opened_by,
+    processor_1_taken,
+    times_slept,
+)
 from tests.kernel.room import use_up_bytes, used_by, waiting
 from tests.kernel.transfer import Transfer, soon
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
-THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
-WORKERS = Path("/sys/devices/virtual/workqueue/cpumask")
 TURN = 0.1
 """Seconds, after which whoever is first in line and does not go on has lost its turn."""
 FORGIVEN = 2.5
@@ -57,35 +62,6 @@ def run_for_ever(body: Callable[[], object]) -> None:
                 body()
 
     threading.Thread(target=repeat, daemon=True).start()
-
-
-@contextmanager
-def processor_1_taken() -> Iterator[None]:
-    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0."""
-    files = {THROTTLING: "-1", WORKERS: "1"}
-    before, values = os.sched_getaffinity(0), {file: file.read_text() for file in files}
-    for file, value in files.items():
-        file.write_text(value)
-    os.sched_setaffinity(0, {0})
-    ready, is_ready = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.sched_setaffinity(0, {1})
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        os.close(is_ready)
-        while True:
-            pass
-    os.close(is_ready)
-    os.read(ready, 1)
-    os.close(ready)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.sched_setaffinity(0, before)
-        for file, value in values.items():
-            file.write_text(value)
 
 
 # What a wake-up depends on changes while nobody looks.
@@ -591,6 +567,34 @@ def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
         newcomer.send()
     take(full)
     both.result()
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, open_to_all: None) -> None:
+    """By how much is known of 20 users."""
+    full = ksock()
+    fill(full, "$.A")
+
+    def waits_there(uid: int) -> Sending:
+        one = blocked_send(opened_by(ksock, uid), waiting())
+        os.sched_setaffinity(one.thread_id, {1})
+        return one
+
+    for user in range(20):
+        little = waits_there(NOBODY - 1 - user)
+        with processor_1_taken():
+            take(full)
+            time.sleep(TURN / 4)
+        little.result()
+    late = waits_there(NOBODY)
+    prompt = blocked_send(ksock(), waiting())
+    os.sched_setaffinity(prompt.thread_id, {0})
+    with processor_1_taken():
+        take(full)
+        prompt.result()
+    take(full)
+    late.result()
 
 
 @pytest.mark.rule(22)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.cgroup import cgroup, new_cgroup
+from tests.kernel.cgroup import cgroup, cpu_max, new_cgroup
 from tests.kernel.conftest import child, ksock, new_device, nothing_left, open_to_all
 from tests.kernel.processes import NOBODY
 from tests.neighbours.bystanders import BYSTANDERS_CPU, Bystanders
@@ -21,6 +21,7 @@ __all__ = [
     "bystanders",
     "cgroup",
     "child",
+    "cpu_max",
     "elsewhere",
     "ksock",
     "neighbour",

@@ -50,18 +50,6 @@ def preemptible() -> Iterator[None]:
         PREEMPT.write_text(before)
 
 
-@pytest.fixture
-def cpu_max(cgroup: Path) -> Path:
-    """What the processes of the cgroup may use of the processors."""
-    if "cpu" not in (cgroup.parent / "cgroup.controllers").read_text().split():
-        pytest.skip("there is no controller of processors")
-    (cgroup.parent / "cgroup.subtree_control").write_text("+cpu")
-    # The first limit switches on what looks after limits.
-    with one_processor():
-        (cgroup / "cpu.max").write_text(f"{PERIOD} {PERIOD}")
-    return cgroup / "cpu.max"
-
-
 def _is_fast_beside(neighbour: StartNeighbour, orders: str, what: str, cpu_max: Path) -> None:
     """Whether others' calls take no longer beside a neighbour that may run for 2 ms in each second."""
     with Stopwatch() as stopwatch, neighbour(orders, cgroup=cpu_max.parent):

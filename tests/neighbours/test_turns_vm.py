@@ -8,15 +8,17 @@ import select
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from kbus import Ksock
 from tests.effort import DIVISOR
 from tests.kernel import raw
+from tests.kernel.cgroup import enter
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import texts
-from tests.kernel.processes import NOBODY, become
+from tests.kernel.helpers import fill, take
+from tests.kernel.processes import NOBODY, become, blocked_send, processor_1_taken, workers_time
 from tests.kernel.room import waiting
 
 pytestmark = [pytest.mark.axiom("isolation"), pytest.mark.rule(22, 46)]
@@ -24,8 +26,18 @@ pytestmark = [pytest.mark.axiom("isolation"), pytest.mark.rule(22, 46)]
 IDLERS = 20
 """Processes of the neighbour's that send, and run when nobody else would."""
 SECONDS = 6
+PERIOD = 10_000
+"""Microseconds, less than after which a turn is lost."""
+READ = 0.01
+"""Seconds that the reader does something else, so that all of them are in line."""
+QUEUES, WATCHED = 300, 1.4
+"""Queues in each of which a turn was lost, and for how many seconds the kernel's workers are watched then."""
+TURN_IS_LOST = 0.5
+"""Seconds, after which both of its turns are."""
 GOAL = 1 / 3
 """Of the messages that a sender sends without the neighbour, so many are sent beside it."""
+LATE_GOAL = 0.55
+"""The same, beside one who uses each turn before it is lost."""
 
 
 def run_as_nobody(policy: int, processor: int, what: str) -> None:
@@ -57,14 +69,16 @@ def send_for_ever() -> None:
     threading.Thread(target=run, daemon=True).start()
 
 
-def sent_in_a_while(full: Ksock) -> int:
-    """How many of the sender's messages a reader gets who reads all the time."""
+def sent_in_a_while(full: Ksock, pause: float = 0) -> int:
+    """How many of the sender's messages a reader gets who reads all the time, but for a pause after each."""
     count, until = 0, time.monotonic() + SECONDS
     poll = select.poll()
     poll.register(full.fileno(), select.POLLIN)
     while time.monotonic() < until:
         poll.poll(1000)
-        count += texts(full).count(b"mine")
+        message = full.read_next_msg()
+        count += message is not None and message.data == b"mine"
+        time.sleep(pause)
     return count
 
 
@@ -90,3 +104,55 @@ def test_who_gets_no_processor_again_and_again(
         os.sched_setaffinity(0, before)
     print(f"{alone / SECONDS:.0f} messages a second, and {beside / SECONDS:.0f} beside the neighbour")
     assert beside > GOAL * alone
+
+
+@pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times")
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_who_uses_each_turn_just_before_it_is_lost(
+    ksock: OpenKsock, child: StartChild, open_to_all: None, cpu_max: Path
+) -> None:
+    """A neighbour in a cgroup that may run for a millisecond every 80, and spins."""
+    full = ksock()
+    full.set_max_messages(1)
+    full.bind("$.A")
+    child(send_for_ever)
+    alone = sent_in_a_while(full, READ)
+
+    def late(what: str) -> None:
+        enter(cpu_max.parent)
+        run_as_nobody(os.SCHED_OTHER, 1, what)
+
+    neighbours = [child(lambda: late("send")) for _ in range(IDLERS)]
+    neighbours.append(child(lambda: late("spin")))
+    cpu_max.write_text(f"1000 {PERIOD}")
+    beside = sent_in_a_while(full, READ)
+    print(f"{alone / SECONDS:.0f} messages a second, and {beside / SECONDS:.0f} beside the neighbour")
+    cpu_max.write_text(f"max {PERIOD}")
+    for neighbour in neighbours:
+        neighbour.kill()
+    assert beside > LATE_GOAL * alone
+
+
+@pytest.mark.skipif(DIVISOR > 1, reason="no place to measure times")
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_whose_turns_are_lost_keeps_no_worker_busy(ksock: OpenKsock) -> None:
+    """It is remembered for two seconds in many queues, which is nobody's time."""
+    queues = [ksock() for _ in range(QUEUES)]
+    sending = []
+    for number, full in enumerate(queues):
+        fill(full, f"$.Full.{number}")
+        packet = raw.message(b"$.Full.%d" % number, flags=raw.ALL_OR_WAIT)
+        sending.append(blocked_send(ksock(), packet))
+        os.sched_setaffinity(sending[-1].thread_id, {1})
+    with processor_1_taken():
+        for full in queues:
+            take(full)
+        time.sleep(TURN_IS_LOST)
+        began, worked = time.monotonic(), workers_time()
+        time.sleep(WATCHED)
+        share = (workers_time() - worked) / (time.monotonic() - began)
+        assert not any(one.done for one in sending)
+    print(f"the workers take {share:.3f} of a processor")
+    for one in sending:
+        one.result()
+    assert share < 0.03

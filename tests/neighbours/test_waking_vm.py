@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, blocked_send, times_slept
+from tests.kernel.processes import NOBODY, blocked_send, times_slept, workers_time
 from tests.kernel.test_late import times_late
 from tests.kernel.test_tracing import tracefs
 from tests.neighbours.neighbour import StartNeighbour
@@ -127,17 +125,6 @@ def test_a_few_long_wake_ups_are_forgiven(
             raw.send(sender, raw.message(b"$.Own"))
             print(f"to wake them takes {1000 * (time.monotonic() - began):.1f} ms")
         assert times_late() == 0
-
-
-def workers_time() -> float:
-    """Seconds of processor time that the kernel's workers have had so far."""
-    seconds = 0.0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
-            if name.startswith("kworker/"):
-                seconds += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
-    return seconds
 
 
 @pytest.mark.rule(45, 46)
