@@ -154,16 +154,16 @@ def test_the_limit_in_bytes(daemon: StartDaemon) -> None:
     with reader(running) as slow:
         flood(running)
         total = running.stats()[0]
-        assert 9900 < total["queued_bytes_max"] <= 10000
+        assert 9700 < total["queued_bytes_max"] <= 10000
         assert len(receive(slow, FLOOD - total["dropped"]["queue-full"])) < FLOOD
 
 
 def test_the_limit_of_all_queues(daemon: StartDaemon) -> None:
-    running = daemon("--max-queued-bytes-in-all", "10000")
+    running = daemon("--max-queued-bytes-in-all", "10000", "--max-user-queued-bytes", "20000")
     with reader(running), reader(running):
         flood(running)
         total = running.stats()[0]
-        assert 9900 < total["queued_bytes"] <= 10000
+        assert 9700 < total["queued_bytes"] <= 10000
 
 
 def test_hard_error_disconnects(daemon: StartDaemon) -> None:

@@ -7,10 +7,17 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import Optional, Union
 
+from .limits import PACKET_COST
+
 ORDERS = ("queue", "stack", "random")
 
 #: length (negative, as a heap has the least first), when it came, packet
 _Entry = tuple[int, int, bytes]
+
+
+def memory(packet: bytes) -> int:
+    """Return how many bytes of memory a packet counts as while it is queued."""
+    return len(packet) + PACKET_COST
 
 
 class Backlog:
@@ -18,7 +25,7 @@ class Backlog:
 
     ``order`` is ``queue`` (the oldest goes first), ``stack`` (the newest) or ``random`` (the largest, which
     frees memory as fast as possible); a change of it is for what is queued, too. ``count`` is how many there
-    are, ``bytes`` the sum of their lengths.
+    are, ``bytes`` the memory that they take.
     """
 
     def __init__(self) -> None:
@@ -35,7 +42,7 @@ class Backlog:
         entry = (-len(packet), self._came, packet)
         self._came += 1
         self.count += 1
-        self.bytes += len(packet)
+        self.bytes += memory(packet)
         if self._is_heap and self.order == "random":
             heappush(self._entries, entry)  # type: ignore[arg-type]
         else:
@@ -67,7 +74,7 @@ class Backlog:
         else:
             packet = (self._entries.pop() if self.order == "stack" else self._entries.popleft())[2]
         self.count -= 1
-        self.bytes -= len(packet)
+        self.bytes -= memory(packet)
         return packet
 
     def clear(self) -> int:

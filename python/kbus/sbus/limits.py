@@ -21,9 +21,9 @@ class Limits:
     The others are for all clients of a user together. Patterns with ``*`` are the only ones that take time
     with messages that they do not match: ``wildcards`` is how many segments these patterns may have, and
     ``globs`` how many times ``*`` may stand beside other bytes in different segments. ``user_clients`` is how
-    many clients there may be, and None is as many as the user leaves to others; ``user_subscriptions`` and
-    ``user_subscription_bytes`` are for what they are subscribed to, ``user_queued_bytes`` for what their
-    queues hold.
+    many clients there may be, and ``user_queued_bytes`` is for what their queues hold; None is as many as the
+    user leaves to others. ``user_subscriptions`` and ``user_subscription_bytes`` are for what they are
+    subscribed to.
     """
 
     packet: int = 400 * 1024
@@ -36,13 +36,15 @@ class Limits:
     user_clients: Optional[int] = None
     user_subscriptions: int = 250_000
     user_subscription_bytes: int = 512 << 20
-    user_queued_bytes: int = 128 << 20
+    user_queued_bytes: Optional[int] = None
 
 
 #: Segments of a pattern with ``*`` at most: somebody else's key may take a step for each of them.
 DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
 OVER_QUEUED, OVER_PACKETS = 1024, 4
+#: Bytes of memory that a queued packet takes beside its own.
+PACKET_COST = 128
 #: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.
 SUBSCRIPTION_COST, SEGMENT_COST = 1024, 512
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from . import counts, flow, log
-from .backlog import Backlog
+from .backlog import Backlog, memory
 from .calling import Calls
 from .counts import Counts
 from .identity import Identity
@@ -29,7 +29,7 @@ _NOT_THERE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN)
 
 
 class Total:
-    """What all clients of a bridge share: what their queues hold together, in bytes, and the log."""
+    """What all clients of a bridge share: the bytes of memory that their queues take, and the log."""
 
     def __init__(self) -> None:
         self.queued_bytes = 0
@@ -80,6 +80,8 @@ class Peer:
         self.is_gone = False
         self.is_closed = False
         self.is_doomed: Optional[str] = None
+        #: what its socket's buffer may hold, once it was made larger for a large packet
+        self._buffer_bytes = 0
         self._limits = limits
         self._total = total
 
@@ -157,6 +159,11 @@ class Peer:
 
     def _send_large(self, packet: bytes) -> bool:
         """Send a packet for which the socket's buffer is too small, if it can be made larger."""
+        # The kernel doubles what is set.
+        more = 2 * (len(packet) + _OVERHEAD) - self._buffer_bytes
+        if more > self._left_for_user():
+            self._drop_for_user()
+            return True
         before = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         for option in (socket.SO_SNDBUF, _SO_SNDBUFFORCE):
             try:
@@ -164,6 +171,8 @@ class Peer:
             except PermissionError:
                 continue
             if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > max(before, len(packet)):
+                self._charge(more)
+                self._buffer_bytes += more
                 return self._send(packet)
         self.drop(
             counts.SOCKET_TOO_SMALL, f"{len(packet)} bytes; the system's net.core.wmem_max is the limit"
@@ -193,28 +202,38 @@ class Peer:
 
     def _has_room(self, packet: bytes, more: int = 0, more_bytes: int = 0) -> bool:
         """Whether a packet can be queued, with the limit of the queue higher by so much."""
-        backlog, limits = self.backlog, self._limits
+        backlog, limits, size = self.backlog, self._limits, memory(packet)
         return (
             backlog.count < limits.queued + more
-            and backlog.bytes + len(packet) <= limits.queued_bytes + more_bytes
-            and self.user.queued_bytes + len(packet) <= limits.user_queued_bytes
-            and self._total.queued_bytes + len(packet) <= limits.queued_bytes_in_all
+            and backlog.bytes + size <= limits.queued_bytes + more_bytes
+            and size <= self._left_for_user()
+            and self._total.queued_bytes + size <= limits.queued_bytes_in_all
         )
 
-    def _discard(self, packet: bytes) -> None:
+    def _left_for_user(self) -> int:
+        """How many bytes may be queued for clients of its user, beside those that are."""
         most = self._limits.user_queued_bytes
+        if most is None:
+            most = self._limits.queued_bytes_in_all - self._total.queued_bytes
+        return most - self.user.queued_bytes
+
+    def _discard(self, packet: bytes) -> None:
         if self.settings.soft == flow.DISCARD:
             self.drop(counts.SOCKET_FULL)
-        elif self.user.queued_bytes + len(packet) > most:
-            why = f"over {most} bytes wait for clients of user {self.user.uid} (--max-user-queued-bytes)"
-            self.drop(counts.USER_QUEUED, why)
+        elif memory(packet) > self._left_for_user():
+            self._drop_for_user()
         else:
             self.drop(counts.QUEUE_FULL)
+
+    def _drop_for_user(self) -> None:
+        held = self.user.queued_bytes
+        why = f"{held} bytes wait for clients of user {self.user.uid} (--max-user-queued-bytes)"
+        self.drop(counts.USER_QUEUED, why)
 
     def _push(self, packet: bytes) -> None:
         backlog = self.backlog
         backlog.push(packet)
-        self._charge(len(packet))
+        self._charge(memory(packet))
         self.counts.queued_max = max(self.counts.queued_max, backlog.count)
         self.counts.queued_bytes_max = max(self.counts.queued_bytes_max, backlog.bytes)
 
@@ -229,7 +248,7 @@ class Peer:
         for _ in range(min(BATCH, backlog.count)):
             if not self._send(backlog.first()):
                 break
-            self._charge(-len(backlog.pop()))
+            self._charge(-memory(backlog.pop()))
             if self.is_gone:
                 self.clear()
                 return
@@ -260,6 +279,7 @@ class Peer:
     def close(self) -> list[Peer]:
         """Disconnect. Returns the publishers that need not wait any more."""
         self.clear()
+        self._charge(-self._buffer_bytes)
         self.wait_no_more()
         waited = list(self.publishers)
         self.publishers.clear()

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from .limits import Limits
 from .usage import Usage
+
+#: Connections that only root and the daemon's own user can have, unless there are few in all.
+_RESERVED = 8
 
 
 class OverUserLimit(ValueError):
@@ -18,7 +22,7 @@ class User:
 
     ``clients`` counts connections, from accept on, ``callers`` those of them that have a KSock of their own.
     ``subscriptions`` and ``subscription_bytes`` count those of clients that have left, too, until they are
-    removed. ``queued_bytes`` wait in queues for its clients. ``usage`` is what the patterns with ``*``
+    removed. ``queued_bytes`` are what queues for its clients take. ``usage`` is what the patterns with ``*``
     of clients that have not left take.
     """
 
@@ -39,12 +43,14 @@ class Users:
 
     ``most_clients`` is how many connections there can be in all. Unless ``limits.user_clients`` says how many
     of them one user may have, it may have as many as it leaves to others. So no user can take the last one,
-    and neither can a few of them.
+    and neither can a few of them. However many users there are, some connections are left for root and the
+    daemon's own user, who look at the statistics then.
     """
 
     def __init__(self, limits: Limits, most_clients: int) -> None:
         self._limits = limits
         self._most_clients = most_clients
+        self._reserved = min(_RESERVED, most_clients // 8)
         self._clients = 0
         self._users: dict[int, User] = {}
 
@@ -58,7 +64,10 @@ class Users:
         if most is not None and user.clients >= most:
             raise OverUserLimit(f"user {uid} has {most} clients (--max-user-clients)")
         left = self._most_clients - self._clients
-        if most is None and user.clients >= left:
+        is_reserved = uid in (0, os.geteuid()) and left > 0 and user.clients < self._reserved
+        if uid not in (0, os.geteuid()):
+            left -= self._reserved
+        if most is None and user.clients >= left and not is_reserved:
             raise OverUserLimit(
                 f"user {uid} has {user.clients} clients, and {max(left, 0)} are left for others"
                 " (--max-user-clients)"
