@@ -156,7 +156,7 @@ void kbus_worker_rest(struct kbus_worker *worker, u64 took);
 static inline void kbus_user_look_again(struct kbus_user *user)
 {
 	/* Pairs with kbus_queue_starves(): one of the two sees what the other did. */
-	if (unlikely(!list_empty_careful(&user->starving)))
+	if (unlikely(!list_empty(&user->starving)))
 		kbus_user_work_in(user, &user->feed, 0);
 }
 
@@ -570,7 +570,8 @@ struct kbus_queue {
 	struct list_head ready;		/* and those who may go on, but are in no line, and are */
 					/* to be woken again */
 	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock, as is: */
-	struct list_head patient;	/* in kbus_user.patient */
+	struct list_head patient;	/* in kbus_user.patient, if: */
+	bool is_patient;		/* a worker is going to look at those who may go on */
 	struct kbus_late late[KBUS_LATE_USERS];
 	u32 nr_late;
 	u64 late_until;			/* in jiffies, if there are any */

@@ -192,9 +192,9 @@ static void kbus_line_be_patient(struct kbus_queue *q)
 	struct kbus_user *user = kbus_line_ksock(q)->user;
 
 	lockdep_assert_held(&q->lock);
-	/* Whoever takes it from the list takes the queue's lock then. */
-	if (!list_empty_careful(&q->patient))
+	if (q->is_patient)
 		return;
+	q->is_patient = true;
 	spin_lock(&user->lock);
 	list_add_tail(&q->patient, &user->patient);
 	kbus_user_work_in(user, &user->nudge, KBUS_NUDGE);
@@ -516,6 +516,7 @@ u64 kbus_line_nudge(struct kbus_queue *q)
 	kbus_wakes_init_late(&wakes);
 	began = kbus_stopwatch_start();
 	spin_lock(&q->lock);
+	q->is_patient = false;
 	/* Who comes back from there holds up others again before anybody is late. */
 	if (!kbus_line_forgive(q)) {
 		kbus_line_look_at_first(q, &q->line, &wakes);

@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -238,6 +239,9 @@ def processor_1_taken() -> Iterator[None]:
     for file, value in files.items():
         file.write_text(value)
     os.sched_setaffinity(0, {0})
+    if "PREEMPT_RT" in os.uname().version:
+        # There timers of processor 1 stand still meanwhile, and a worker may rest until one of them.
+        time.sleep(0.2)
     ready, is_ready = os.pipe()
     pid = os.fork()
     if pid == 0:
