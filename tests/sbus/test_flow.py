@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kbus.sbus.backlog import ORDERS, Backlog
 from kbus.sbus.flow import BLOCK, CONTROLS, DISCARD, ERROR, HARD, QUEUE, SOFT, Settings, is_room, outcome
+from kbus.sbus.limits import PACKET_COST
 
 
 def test_rule_thirteen_control_messages() -> None:
@@ -103,7 +104,7 @@ def test_rule_orders(steps: list[bytes | str | None]) -> None:
             assert backlog.first() == plain.packets[_index(plain)]
             assert backlog.pop() == plain.pop()
         assert backlog.count == len(plain.packets)
-        assert backlog.bytes == sum(map(len, plain.packets))
+        assert backlog.bytes == sum(len(packet) + PACKET_COST for packet in plain.packets)
     assert backlog.clear() == len(plain.packets)
     assert (backlog.count, backlog.bytes) == (0, 0)
 

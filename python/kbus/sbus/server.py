@@ -25,6 +25,7 @@ from .newcomers import Newcomers, has_left
 from .peer import Peer
 from .reading import Reader, next_is_message
 from .timer import Timer
+from .turns import Turns
 from .users import OverUserLimit, User
 
 _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
@@ -75,6 +76,7 @@ class Server:
         self._callers: dict[int, Peer] = {}
         #: packets that have been read, and wait for their client's next turn
         self._behind: dict[Peer, Sequence[bytes]] = {}
+        self._turns = Turns()
         self._had_clients = False
         self._is_ending = False
         self._signals = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -118,14 +120,11 @@ class Server:
         """Wait, and deal with what has happened. Returns False if nothing has, and nobody was let in."""
         has_news = is_time_to_tidy = has_callers = has_lost = False
         happened = self._epoll.poll(timeout)
-        behind = list(self._behind.items())
+        ready = dict.fromkeys(self._behind, 0)
         for fd, events in happened:
             peer = self._peers.get(fd)
             if peer is not None:
-                if events & _OUT:
-                    self._write(peer)
-                if events & _READABLE:
-                    self._read(peer, events)
+                ready[peer] = events
             elif fd == self._bus.fileno():
                 has_news = True
             elif fd in self._callers:
@@ -136,8 +135,7 @@ class Server:
                 is_time_to_tidy = True
             else:
                 has_callers = True
-        for peer, left in behind:
-            self._take(peer, left)
+        self._turns.serve(ready, self._serve)
         bridge, traffic = self._bridge, self._traffic
         if has_news or traffic.frames:
             traffic.exchange(has_news)
@@ -157,7 +155,16 @@ class Server:
             has_lost |= self._admit()
         if has_lost and self._until_last and self._had_clients and not self._newcomers:
             self._is_ending |= all(each.only_looks for each in self._peers.values())
-        return bool(happened or behind) or had_newcomers
+        return bool(happened or ready) or had_newcomers
+
+    def _serve(self, peer: Peer, events: int) -> None:
+        left = self._behind.get(peer)
+        if events & _OUT:
+            self._write(peer)
+        if events & _READABLE:
+            self._read(peer, events)
+        if left is not None:
+            self._take(peer, left)
 
     def _take_signals(self) -> None:
         for number in os.read(self._signals[0], 4096):
