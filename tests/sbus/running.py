@@ -194,3 +194,11 @@ def is_closed(connection: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+def closed(command: str, running: Daemon) -> str:
+    """What `kbus-sbus` says when the daemon has closed the connection."""
+    return (
+        f"kbus-sbus {command}: the daemon at {running.path} has closed the connection;"
+        " if it has not ended, its log says why\n"
+    )

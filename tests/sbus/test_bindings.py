@@ -216,3 +216,20 @@ def test_a_limit_of_wildcards_that_was_not_known() -> None:
     bindings.tidy()
     bindings.want(b"$.x3.*")
     assert "$.x3.*" in kernel.bound
+
+
+def test_rule_long_names_are_not_tidied() -> None:
+    """What takes long holds up all clients: a thousand names may have 25 words each, and a few many more."""
+    for count, words, is_tidied in ((1000, 24, True), (60, 490, False)):
+        kernel = Kernel()
+        bindings = bridge(kernel)
+        names_ = [b"$." + b".".join([b"x"] * (words - 1) + [b"%d" % number]) for number in range(count)]
+        for name in (*names_, b"$.short"):
+            bindings.want(name)
+        bindings.unwant(b"$.short")
+        bindings.tidy()
+        assert (b"$.short" not in bindings.bound) == is_tidied
+        for name in names_:
+            bindings.unwant(name)
+        bindings.tidy()
+        assert not bindings.bound

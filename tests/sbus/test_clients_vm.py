@@ -19,7 +19,7 @@ from kbus.sbus.command import main
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.forked import Done, Forked, run
-from tests.sbus.running import receive, settle
+from tests.sbus.running import closed, receive, settle
 
 
 def command(*arguments: str, given: bytes = b"") -> Done:
@@ -166,7 +166,7 @@ def test_the_daemon_goes_while_sub_waits(daemon: StartDaemon) -> None:
     subscriber = Forked(main, ["sub", "-a", running.path, "a"])
     wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it is subscribed")
     running.stop()
-    assert subscriber.done() == (1, b"", f"kbus-sbus sub: the daemon at {running.path} has gone\n")
+    assert subscriber.done() == (1, b"", closed("sub", running))
 
 
 def test_whoami(daemon: StartDaemon) -> None:

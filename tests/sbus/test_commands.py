@@ -112,6 +112,7 @@ def test_no_descriptor_is_left_to_tell_of_it(monkeypatch: pytest.MonkeyPatch) ->
         (["--mode", "0999"], "not a mode"),
         (["--root", "Sbus"], "neither"),
         (["--max-queued", "0"], "not a number from 1"),
+        (["--max-packet", "1000000000000"], "1000000000000 is more than 16777216"),
         (["--grace", "-1"], "not a number of seconds"),
         (["--credential-prefix", "!/cred/1/2"], "truncated"),
         (["more"], "unrecognized"),

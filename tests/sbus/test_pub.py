@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +14,12 @@ from threading import Thread
 import pytest
 
 from kbus.sbus import Client
+from kbus.sbus.aio import AsyncClient
 from kbus.sbus.command import main
 from tests.kernel.helpers import PATIENCE
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.forked import run
-from tests.sbus.running import Daemon, receive
+from tests.sbus.running import Daemon, closed, receive
 
 
 def pub(running: Daemon, *arguments: str, given: bytes = b"") -> tuple[int, str]:
@@ -58,7 +61,7 @@ def test_rule_what_is_dropped_fails(without_kbus: StartDaemon) -> None:
 
 def test_rule_who_is_disconnected_for_it_fails(without_kbus: StartDaemon) -> None:
     running = without_kbus()
-    assert pub(running, "!/cred/*/0/0/x") == (1, f"kbus-sbus pub: the daemon at {running.path} has gone\n")
+    assert pub(running, "!/cred/*/0/0/x") == (1, closed("pub", running))
 
 
 def test_other_revisions_have_no_way_to_ask(without_kbus: StartDaemon) -> None:
@@ -90,3 +93,62 @@ def test_others_drops_are_not_told(without_kbus: StartDaemon) -> None:
         client.publish("KBUS/x")
         assert client.dropped(PATIENCE) == {"names-of-kbus": 1}
         assert other.dropped(PATIENCE) == {}
+
+
+def test_rule_a_large_message_is_published(without_kbus: StartDaemon) -> None:
+    """The socket's buffer is made larger for it, as far as the system allows."""
+    running = without_kbus()
+    payload = bytes(150_000)
+    with running.client() as client:
+        client.subscribe("large")
+        assert client.dropped(PATIENCE) == {}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+            least = other.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
+        small = Client(running.path)
+        with small:
+            small._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, least // 4)
+            small.publish("large", payload)
+        assert receive(client, 1) == [(b"large", payload)]
+
+
+def test_an_answer_that_comes_too_late_is_for_nobody(without_kbus: StartDaemon) -> None:
+    """Neither for who asks again, nor among messages."""
+    running = without_kbus()
+    with running.client() as client:
+        client.subscribe("a")
+        assert client.dropped(PATIENCE) == {}
+        for ask in (client.dropped, client.whoami):
+            running.signal(signal.SIGSTOP)
+            with pytest.raises(TimeoutError):
+                ask(0.1)
+            client.unsubscribe("not there")
+            running.signal(signal.SIGCONT)
+        assert client.dropped(PATIENCE) == {"not-subscribed": 2}
+        running.signal(signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            client.dropped(0.1)
+        client.publish("a")
+        running.signal(signal.SIGCONT)
+        assert receive(client, 1) == [(b"a", b"")]
+        assert client.receive(0) is None
+
+
+def test_rule_a_client_for_asyncio_asks_what_was_dropped(without_kbus: StartDaemon, tmp_path: Path) -> None:
+    running = without_kbus()
+
+    async def ask(where: str) -> list[object]:
+        async with AsyncClient(where) as client:
+            told: list[object] = [await client.dropped()]
+            await client.unsubscribe("a")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.dropped(), 0)
+            return [*told, await client.dropped()]
+
+    assert asyncio.run(ask(running.path)) == [{}, {"not-subscribed": 1}]
+    with another_daemon(tmp_path / "other", b"!/cred/whoami") as where:
+
+        async def ask_another() -> object:
+            async with AsyncClient(where) as client:
+                return await client.dropped()
+
+        assert asyncio.run(ask_another()) is None

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Optional
@@ -71,10 +72,29 @@ class AsyncClient:
 
     async def whoami(self) -> bytes:
         """Return this client's credentials as the beginning of a key; what comes before is put aside."""
-        await self.control(secret.WHOAMI)
+        await self._ask(secret.WHOAMI)
+        return (await self._expect(secret.WHOAMI)).payload
+
+    async def dropped(self) -> Optional[dict[str, int]]:
+        """Return what ``Client.dropped`` does; what comes before is put aside."""
+        await self._ask(packets.DROPPED)
+        await self._ask(secret.WHOAMI)
+        answer = await self._expect(packets.DROPPED, secret.WHOAMI)
+        if answer.key == secret.WHOAMI:
+            self._client.asked.forget(packets.DROPPED)
+            return None
+        await self._expect(secret.WHOAMI)
+        dropped: dict[str, int] = json.loads(answer.payload)
+        return dropped
+
+    async def _ask(self, key: bytes) -> None:
+        self._client.asked.ask(key)
+        await self.control(key)
+
+    async def _expect(self, *keys: bytes) -> Received:
         while True:
             try:
-                return self._client.expect_control(secret.WHOAMI, 0).payload
+                return self._client.expect(keys, 0)
             except TimeoutError:
                 await self._until(self._loop.add_reader, self._loop.remove_reader)
 

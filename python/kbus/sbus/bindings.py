@@ -28,8 +28,8 @@ from typing import NamedTuple, Optional
 TIDY_AFTER = 1.0
 #: Tidying takes no more than one part in so many of the time.
 _SHARE = 100
-#: With more names than that, bindings stay as they are: finding better ones would hold up everybody.
-_MOST_TIDIED = 5000
+#: With more words in all names, bindings stay as they are: finding better ones would hold up everybody.
+MOST_TIDIED = 25_000
 #: Bindings that are left for wider ones.
 _SPARE = 16
 
@@ -63,6 +63,8 @@ class Bindings:
         self._allowed = self._now = allowed
         self._wildcards = 0
         self.wanted: Counter[bytes] = Counter()
+        #: how many words all these names have
+        self._words = 0
         #: an ordered set, the newest last
         self.bound: dict[bytes, None] = {}
         #: when ``tidy`` is due, in seconds of the monotonic clock; None if it is not needed
@@ -76,6 +78,8 @@ class Bindings:
         """
         if name not in self.wanted and name not in self.bound and not self._is_under(name, self.bound):
             self._add(name)
+        if name not in self.wanted:
+            self._words += name.count(b".")
         self.wanted[name] += 1
 
     def unwant(self, name: bytes) -> None:
@@ -83,12 +87,13 @@ class Bindings:
         self.wanted[name] -= 1
         if not self.wanted[name]:
             del self.wanted[name]
+            self._words -= name.count(b".")
             self._tidy_later()
 
     def tidy(self) -> None:
         """Bind what is wanted and nothing else, or what comes nearest to that within the limits."""
         self.tidy_at = None
-        if len(self.wanted) <= _MOST_TIDIED:
+        if self._words <= MOST_TIDIED:
             began = time.monotonic()
             try:
                 self._rebind(self._target())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import select
 import socket
@@ -14,10 +15,13 @@ from types import TracebackType
 from typing import NamedTuple, Optional, Union
 
 from . import address, packets, secret
+from .asked import Asked
 from .packets import CMSG, MSG, SUB, UNSUB
 
 #: Text is sent as UTF-8.
 Text = Union[str, bytes]
+#: What a socket's buffer has to have room for beside a packet, roughly.
+_OVERHEAD = 4096
 
 
 class Received(NamedTuple):
@@ -52,6 +56,8 @@ class Client:
         self.protocol = packets.PROTOCOLS[protocol]
         where = address.parse(at).to_connect()
         self._aside: deque[Received] = deque()
+        #: what it has asked
+        self.asked = Asked()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.connect(where)
@@ -99,7 +105,8 @@ class Client:
     def publish(self, key: Text, payload: Text = b"") -> None:
         """Send a message to all who have subscribed to its key.
 
-        Raises OSError with EMSGSIZE if it does not fit the socket's buffer.
+        Raises OSError with EMSGSIZE if it does not fit the largest buffer that a socket may have
+        (``net.core.wmem_max``).
         """
         self.send(MSG, key, payload)
 
@@ -113,16 +120,15 @@ class Client:
         Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
         after ``timeout`` seconds.
         """
-        self.control(secret.WHOAMI)
-        answer = self.expect_control(secret.WHOAMI, timeout)
-        return answer.payload
+        self._ask(secret.WHOAMI)
+        return self.expect_control(secret.WHOAMI, timeout).payload
 
     def expect_control(self, key: bytes, timeout: Optional[float] = None) -> Received:
         """Return the next control message with this key; put what comes before it aside.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
-        return self._expect((key,), timeout)
+        return self.expect((key,), timeout)
 
     def dropped(self, timeout: Optional[float] = None) -> Optional[dict[str, int]]:
         """Return how many packets of this client, and copies for it, the daemon has dropped so far, by cause.
@@ -132,24 +138,35 @@ class Client:
         meanwhile are put aside, as with ``whoami``. Raises TimeoutError after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        self.control(packets.DROPPED)
+        self._ask(packets.DROPPED)
         # A daemon that does not know that ignores it, but answers this.
-        self.control(secret.WHOAMI)
-        answer = self._expect((packets.DROPPED, secret.WHOAMI), timeout)
+        self._ask(secret.WHOAMI)
+        answer = self.expect((packets.DROPPED, secret.WHOAMI), timeout)
         if answer.key == secret.WHOAMI:
+            self.asked.forget(packets.DROPPED)
             return None
-        self._expect((secret.WHOAMI,), _until(deadline))
+        self.expect_control(secret.WHOAMI, _until(deadline))
         dropped: dict[str, int] = json.loads(answer.payload)
         return dropped
 
-    def _expect(self, keys: Sequence[bytes], timeout: Optional[float]) -> Received:
-        """The next control message with one of these keys; what comes before it is put aside."""
+    def _ask(self, key: bytes) -> None:
+        self.asked.ask(key)
+        self.control(key)
+
+    def expect(self, keys: Sequence[bytes], timeout: Optional[float] = None) -> Received:
+        """Return the next control message with one of these keys; put what comes before it aside.
+
+        An answer to what was asked before, and not waited for, is none of them. Raises TimeoutError after
+        ``timeout`` seconds.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             message = self._take(_until(deadline))
             if message is None:
                 asked = " or ".join(key.decode() for key in keys)
                 raise TimeoutError(f"the daemon has not answered {asked} within {timeout:g} seconds")
+            if message.is_control and self.asked.is_late(message.key):
+                continue
             if message.is_control and message.key in keys:
                 return message
             self._aside.append(message)
@@ -158,7 +175,13 @@ class Client:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
         if self._aside:
             return self._aside.popleft()
-        return self._take(timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            message = self._take(_until(deadline))
+            if message is None or not (message.is_control and self.asked.is_due(message.key)):
+                return message
+            # Who has asked that has given up.
+            self.asked.is_late(message.key)
 
     def __iter__(self) -> Client:
         return self
@@ -178,7 +201,15 @@ class Client:
 
     def send(self, kind: bytes, key: Text, payload: Text = b"") -> None:
         """Send a packet of a kind that ``kbus.sbus.packets`` names. The other methods do it for you."""
-        self._socket.send(packets.build(kind, _bytes(key), _bytes(payload)), socket.MSG_NOSIGNAL)
+        packet = packets.build(kind, _bytes(key), _bytes(payload))
+        try:
+            self._socket.send(packet, socket.MSG_NOSIGNAL)
+        except OSError as error:
+            if error.errno != errno.EMSGSIZE:
+                raise
+            # The system's net.core.wmem_max is the limit.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(packet) + _OVERHEAD)
+            self._socket.send(packet, socket.MSG_NOSIGNAL)
 
     def _take(self, timeout: Optional[float]) -> Optional[Received]:
         if timeout is not None and not _is_readable(self._socket, timeout):

@@ -54,7 +54,11 @@ def main(argv: Optional[list[str]] = None) -> int:
         print(f"kbus-sbus {args.subcommand}: {error}", file=sys.stderr)
         return Failure.timed_out("").status
     except ConnectionError:
-        print(f"kbus-sbus {args.subcommand}: the daemon at {args.address} has gone", file=sys.stderr)
+        print(
+            f"kbus-sbus {args.subcommand}: the daemon at {args.address} has closed the connection;"
+            " if it has not ended, its log says why",
+            file=sys.stderr,
+        )
         return 1
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error

@@ -10,6 +10,7 @@ import os
 import pwd
 import sys
 from contextlib import ExitStack, closing, suppress
+from dataclasses import fields
 from typing import Optional
 
 from ..cli import failures, options
@@ -23,7 +24,7 @@ from .bus import Bus
 from .daemonise import DEFAULT_PIDFILE, Background, PidFile
 from .descriptors import raise_descriptor_limit
 from .keymap import KeyMap
-from .limits import Limits
+from .limits import LONGEST_PACKET, Limits
 from .listening import Access, CannotListen, Listening
 from .options import add_protocol
 from .rules import MOST_ID
@@ -31,6 +32,20 @@ from .secret import split
 from .server import Server
 from .telling import FORMS, tell_stats
 
+#: What the options --max-... limit, in the order of the help.
+_LIMITS = {
+    "packet": "bytes of a packet from a client, or to one",
+    "queued": "packets in a client's queue",
+    "queued_bytes": "bytes in a client's queue",
+    "queued_bytes_in_all": "bytes in all queues",
+    "subscription_bytes": "bytes of memory for a client's subscriptions",
+    "wildcards": "segments of patterns with *, of all clients of a user",
+    "globs": "times that a user's patterns have * beside other bytes",
+    "user_clients": "clients of one user",
+    "user_subscriptions": "subscriptions of all clients of a user",
+    "user_subscription_bytes": "bytes of memory for the subscriptions of a user",
+    "user_queued_bytes": "bytes in the queues of a user",
+}
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 
 
@@ -68,19 +83,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     bus = stack.enter_context(closing(_bus(args.device)))
     place = args.address or passed or Address(path=address.DEFAULT)
     at = stack.enter_context(closing(Listening(place, _access(args), args.replace)))
-    limits = Limits(
-        args.max_packet,
-        args.max_queued,
-        args.max_queued_bytes,
-        args.max_queued_bytes_in_all,
-        args.max_subscription_bytes,
-        args.max_wildcards,
-        args.max_globs,
-        args.max_user_clients,
-        args.max_user_subscriptions,
-        args.max_user_subscription_bytes,
-        args.max_user_queued_bytes,
-    )
+    limits = Limits(**{each.name: getattr(args, f"max_{each.name}") for each in fields(Limits)})
     bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
     server = Server(bridge, bus, at, users, args.until_last, args.grace)
@@ -211,35 +214,23 @@ def parser() -> argparse.ArgumentParser:
         help="print the statistics of the daemon at ADDRESS: a JSON object a line, or metrics for Prometheus",
     )
     most = parser.add_argument_group("limits")
-    for option, default, help in (
-        ("packet", limits.packet, "bytes of a packet from a client, or to one"),
-        ("queued", limits.queued, "packets in a client's queue"),
-        ("queued-bytes", limits.queued_bytes, "bytes in a client's queue"),
-        ("queued-bytes-in-all", limits.queued_bytes_in_all, "bytes in all queues"),
-        (
-            "subscription-bytes",
-            limits.subscription_bytes,
-            "bytes of memory for a client's subscriptions",
-        ),
-        ("wildcards", limits.wildcards, "segments of patterns with *, of all clients of a user"),
-        ("globs", limits.globs, "times that a user's patterns have * beside other bytes"),
-        ("user-clients", limits.user_clients, "clients of one user"),
-        ("user-subscriptions", limits.user_subscriptions, "subscriptions of all clients of a user"),
-        (
-            "user-subscription-bytes",
-            limits.user_subscription_bytes,
-            "bytes of memory for the subscriptions of a user",
-        ),
-        ("user-queued-bytes", limits.user_queued_bytes, "bytes in the queues of a user"),
-    ):
+    for name, meaning in _LIMITS.items():
+        default = getattr(limits, name)
         most.add_argument(
-            f"--max-{option}",
-            type=options.positive,
+            f"--max-{name.replace('_', '-')}",
+            type=_packet if name == "packet" else options.positive,
             default=default,
             metavar="N",
-            help=f"{help} (default: {'as many as it leaves to others' if default is None else default})",
+            help=f"{meaning} (default: {'as many as it leaves to others' if default is None else default})",
         )
     return parser
+
+
+def _packet(text: str) -> int:
+    length = options.positive(text)
+    if length > LONGEST_PACKET:
+        raise argparse.ArgumentTypeError(f"{text} is more than {LONGEST_PACKET}")
+    return length
 
 
 def _address(text: str) -> Address:

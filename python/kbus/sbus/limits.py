@@ -39,6 +39,8 @@ class Limits:
     user_queued_bytes: Optional[int] = None
 
 
+#: What ``packet`` can be: a batch of packets has to have room in the address space.
+LONGEST_PACKET = 16 << 20
 #: Segments of a pattern with ``*`` at most: somebody else's key may take a step for each of them.
 DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
