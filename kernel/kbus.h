@@ -655,7 +655,9 @@ void kbus_queue_cache_exit(void);
 /**
  * struct kbus_wait - a message of a KSock that waits for room on another
  * @by_ksock: in kbus_ksock.waits of @on; kbus_dev.lock
- * @by_name: in kbus_dev.asking, if the message is a Request; kbus_dev.lock
+ * @by_name: in kbus_dev.asking, if the message is a Request; kbus_dev.lock, as is:
+ * @replier_len: so many bytes of its name are those of the replier's binding, without a
+ *	wildcard; no binding that has fewer matters to it
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
  * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
@@ -668,11 +670,13 @@ void kbus_queue_cache_exit(void);
  * @ready: SEND is worth another try,
  * @ready_since: since then, in jiffies, or it has been woken again then
  * @is_nudged: it has
+ * @has_turn: it has been ready since then, and first in its line: whoever is behind waits for it
  * @seen: kbus_queue.changes when it was last looked at whether it may go on
  */
 struct kbus_wait {
 	struct rb_node by_ksock;
 	struct rb_node by_name;
+	u32 replier_len;
 	struct kbus_ksock *on;
 	u64 since;
 	struct rb_node in_line;
@@ -683,6 +687,7 @@ struct kbus_wait {
 	u32 sleepers;
 	bool ready;
 	bool is_nudged;
+	bool has_turn;
 	unsigned long ready_since;
 	u64 seen;
 };

@@ -22,9 +22,11 @@
  * whoever was to wake it may not have got as far.
  */
 #define KBUS_NUDGE	DIV_ROUND_UP(HZ, 100)
-/* A user may be late by so much with turns */
+/* A user may be late by so much with its turns */
 #define KBUS_PATIENCE	(HZ / 10)
-/* in so long, after which all of it is forgotten. */
+/* before it is tardy, by so much before it loses its turns among those who are, */
+#define KBUS_LOST	(2 * KBUS_PATIENCE)
+/* and so long, after which all of it is forgotten. */
 #define KBUS_LATE	(2 * HZ)
 
 static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
@@ -56,7 +58,11 @@ static bool kbus_line_is_before(struct rb_node *a, const struct rb_node *b)
 
 static void kbus_line_add(struct kbus_line *line, struct kbus_wait *wait)
 {
-	rb_add_cached(&wait->in_line, &line->waits, kbus_line_is_before);
+	struct kbus_wait *first = kbus_line_first(line);
+
+	/* Now another one waits for this. */
+	if (rb_add_cached(&wait->in_line, &line->waits, kbus_line_is_before) && first)
+		first->has_turn = false;
 	kbus_sum_add(&line->needs, &wait->need, 1);
 	wait->line = line;
 }
@@ -69,6 +75,7 @@ static void kbus_line_remove(struct kbus_wait *wait)
 	rb_erase_cached(&wait->in_line, &wait->line->waits);
 	kbus_sum_add(&wait->line->needs, &wait->need, -1);
 	wait->line = NULL;
+	wait->has_turn = false;
 }
 
 static bool kbus_line_may_forgive(const struct kbus_queue *q)
@@ -98,32 +105,51 @@ bool kbus_line_is_tardy(const struct kbus_queue *q, const struct kbus_user *user
 
 /*
  * A user is late by so much more. If too many are, it is in the place of the one that is least
- * so, and has what that was late by, but in nobody's who is tardy.
+ * so, and has what that was late by, but in nobody's who is tardy. Of these it is known up to
+ * where they lose their turns.
  */
 static void kbus_line_add_late(struct kbus_queue *q, const struct kbus_user *user, u32 by)
 {
 	struct kbus_late *least = NULL;
 	u32 i;
 
-	if (RB_EMPTY_ROOT(&q->tardy.waits.rb_root) && kbus_line_may_forgive(q))
-		q->nr_late = 0;
+	if (RB_EMPTY_ROOT(&q->tardy.waits.rb_root)) {
+		if (kbus_line_may_forgive(q))
+			q->nr_late = 0;
+	} else if (!q->nr_late) {
+		/* Those who are to come back do so first. */
+		return;
+	}
 	if (!q->nr_late)
 		q->late_until = get_jiffies_64() + KBUS_LATE;
 	for (i = 0; i < q->nr_late && !uid_eq(q->late[i].uid, user->uid); i++) {
 		if (!least || q->late[i].by < least->by)
 			least = &q->late[i];
 	}
-	if (i < KBUS_LATE_USERS) {
-		least = &q->late[i];
-		if (i == q->nr_late) {
-			q->nr_late++;
-			least->by = 0;
-		}
+	if (i == q->nr_late && i < KBUS_LATE_USERS) {
+		q->late[q->nr_late++] = (struct kbus_late) { .uid = user->uid };
+	} else if (i == KBUS_LATE_USERS) {
+		if (least->by >= KBUS_PATIENCE)
+			return;
+		i = least - q->late;
+		least->uid = user->uid;
 	}
-	if (least->by >= KBUS_PATIENCE)
-		return;
-	least->uid = user->uid;
-	least->by += by;
+	q->late[i].by = min_t(u32, q->late[i].by + by, KBUS_LOST);
+}
+
+/* Does anybody of another user wait in the same line? If that is not seen soon, it may be so. */
+static bool kbus_line_holds_up_another(struct kbus_wait *wait)
+{
+	const struct kbus_user *user = kbus_wait_ksock(wait)->user;
+	struct rb_node *node = &wait->in_line;
+	u32 count = 0;
+
+	while ((node = rb_next(node))) {
+		if (count++ == KBUS_STEP ||
+		    kbus_wait_ksock(rb_entry(node, struct kbus_wait, in_line))->user != user)
+			return true;
+	}
+	return false;
 }
 
 /* By how much has the turn made its user late, in jiffies? */
@@ -134,21 +160,24 @@ static u32 kbus_wait_late_by(const struct kbus_wait *wait)
 }
 
 /*
- * Whoever has a turn has used it, or has it no more. Return whether the user is tardy, so that
- * it is to be settled.
+ * If a message has its turn, that is used, or taken away. Return whether the user is tardy, so
+ * that it is to be settled.
  */
 static bool kbus_line_end_turn(struct kbus_queue *q, struct kbus_wait *wait)
 {
 	struct kbus_user *user = kbus_wait_ksock(wait)->user;
 	u32 by;
 
-	if (wait->line != &q->line || !wait->ready)
+	if (!wait->has_turn)
 		return false;
 	by = kbus_wait_late_by(wait);
 	if (likely(!by))
 		return false;
-	kbus_line_add_late(q, user, by);
+	/* Its own user may be held up for a while at a time, however often that is. */
+	if (by < KBUS_PATIENCE && !kbus_line_holds_up_another(wait))
+		return false;
 	wait->ready_since = jiffies;
+	kbus_line_add_late(q, user, by);
 	return kbus_line_is_tardy(q, user);
 }
 
@@ -355,7 +384,6 @@ static bool kbus_line_forgive(struct kbus_queue *q)
 			return true;
 		kbus_line_remove(wait);
 		wait->is_tardy = false;
-		wait->ready_since = jiffies;
 		kbus_line_add(&q->line, wait);
 	}
 	return false;
@@ -388,10 +416,17 @@ static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
 {
 	struct kbus_wait *wait = kbus_line_first(line);
 
-	if (wait && wait->ready)
-		kbus_line_be_patient(q);
-	else if (wait && kbus_line_may_go_on(q, wait))
+	if (!wait)
+		return;
+	if (!wait->ready && kbus_line_may_go_on(q, wait))
 		kbus_line_make_ready(q, wait, wakes);
+	if (!wait->ready)
+		return;
+	if (!wait->has_turn) {
+		wait->has_turn = true;
+		wait->ready_since = jiffies;
+	}
+	kbus_line_be_patient(q);
 }
 
 static void kbus_line_settle_lines(struct kbus_queue *q, struct kbus_wakes *wakes)
@@ -479,13 +514,13 @@ static void kbus_line_look_at_first(struct kbus_queue *q, struct kbus_line *line
 {
 	struct kbus_wait *wait = kbus_line_first(line);
 
-	if (!wait || !wait->ready)
+	if (!wait || !wait->has_turn)
 		return;
-	if (!wait->is_nudged)
-		kbus_line_nudge_one(q, wait, wakes);
-	else if (line == &q->line)
-		kbus_line_end_turn(q, wait);
-	else if (kbus_wait_late_by(wait) >= KBUS_PATIENCE)
+	kbus_line_be_patient(q);
+	if (!wait->is_nudged && !kbus_line_nudge_one(q, wait, wakes))
+		return;
+	kbus_line_end_turn(q, wait);
+	if (line == &q->tardy && kbus_line_late_by(q, kbus_wait_ksock(wait)->user) >= KBUS_LOST)
 		kbus_line_lose_turns(q, wakes);
 }
 

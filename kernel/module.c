@@ -89,7 +89,30 @@ module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksock
 MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
 
 unsigned long kbus_max_user_bytes;
-module_param_cb(max_user_bytes, &kbus_bytes_ops, &kbus_max_user_bytes, 0644);
+
+/* Messages are in memory that is always mapped. */
+static unsigned long kbus_default_user_bytes(void)
+{
+	return ((totalram_pages() - totalhigh_pages()) / 8) << PAGE_SHIFT;
+}
+
+static int kbus_set_user_bytes(const char *val, const struct kernel_param *kp)
+{
+	unsigned long bytes;
+	int err = kstrtoul(val, 0, &bytes);
+
+	if (err)
+		return err;
+	WRITE_ONCE(kbus_max_user_bytes, bytes ?: kbus_default_user_bytes());
+	kbus_devs_limits_changed();
+	return 0;
+}
+
+static const struct kernel_param_ops kbus_user_bytes_ops = {
+	.set = kbus_set_user_bytes,
+	.get = param_get_ulong,
+};
+module_param_cb(max_user_bytes, &kbus_user_bytes_ops, &kbus_max_user_bytes, 0644);
 MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of low memory)");
 
 unsigned int kbus_first_serial = 1;
@@ -111,7 +134,8 @@ static int kbus_set_device_mode(const char *val, const struct kernel_param *kp)
 
 	if (err)
 		return err;
-	if (mode > 0777)
+	/* For devtmpfs 0 is no mode. */
+	if (!mode || mode > 0777)
 		return -EINVAL;
 	kbus_device_mode = mode;
 	return 0;
@@ -142,9 +166,8 @@ static int __init kbus_init(void)
 {
 	int err;
 
-	/* Messages are in memory that is always mapped. */
 	if (!kbus_max_user_bytes)
-		kbus_max_user_bytes = ((totalram_pages() - totalhigh_pages()) / 8) << PAGE_SHIFT;
+		kbus_max_user_bytes = kbus_default_user_bytes();
 
 	err = kbus_msg_cache_init();
 	if (err)

@@ -852,6 +852,8 @@ static int kbus_send_try(struct kbus_send *s)
 		err = -EPIPE;
 		if (hdr->to && hdr->to != replier->ks->id)
 			goto release_slot;
+		ks->wait.replier_len = kbus_name_fixed_len(replier->name->name,
+							   replier->name->len);
 	} else if (kbus_msg_is_reply(hdr)) {
 		err = kbus_send_find_answered(s);
 		if (err)
@@ -1039,8 +1041,12 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 		return err;
 	if (err) {
 		/* After ENOMSG, the message may be no more. */
-		trace_refuse(ks->dev->index, ks->id, err, err == -ENOMSG ? NULL : hdr);
-		kbus_verbose(ks->dev, "KSock %u: SEND fails: %d\n", ks->id, err);
+		if (err == -ENOMSG)
+			hdr = NULL;
+		trace_refuse(ks->dev->index, ks->id, err, hdr);
+		kbus_verbose(ks->dev, "KSock %u: SEND of %.*s fails: %pe\n", ks->id,
+			     hdr ? (int)hdr->name_len : 0, hdr ? kbus_msg_name(msg) : "",
+			     ERR_PTR(err));
 	}
 drop:
 	if (ks->out_serial == serial)

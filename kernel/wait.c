@@ -418,6 +418,9 @@ static bool kbus_walk_has(const struct kbus_wait_walk *walk, const struct kbus_w
 		return false;
 	if (!walk->bound)
 		return true;
+	/* It has a better replier, before and after. */
+	if (!walk->on && kbus_name_fixed_len(walk->bound, walk->len) < wait->replier_len)
+		return false;
 	name = kbus_wait_name(wait, &len);
 	return kbus_name_matches(walk->bound, walk->len, name, len);
 }
@@ -446,7 +449,7 @@ static bool kbus_walk_some(struct kbus_wait_walk *walk, struct kbus_wakes *wakes
 	spin_lock(&walk->dev->lock);
 	for (wait = kbus_walk_first(walk); !kbus_walk_is_over(walk, wait);
 	     wait = kbus_walk_next(walk, wait)) {
-		more = count++ == KBUS_STEP || wakes->count == wakes->room;
+		more = count++ == KBUS_STEP;
 		if (more)
 			break;
 		if (kbus_walk_has(walk, wait))
@@ -460,22 +463,23 @@ static bool kbus_walk_some(struct kbus_wait_walk *walk, struct kbus_wakes *wakes
 	return more;
 }
 
-/* Let those try again whom a walk is for, in steps. */
+/*
+ * Let those try again whom a walk is for, in steps. It is left to workers to tell them: no line
+ * does it again before they are first in it, whatever becomes of this task.
+ */
 static void kbus_walk(struct kbus_wait_walk *walk)
 {
 	struct kbus_wakes wakes __uninitialized;
 	bool more;
 
-	kbus_wakes_init(&wakes);
+	kbus_wakes_init_late(&wakes);
 	spin_lock(&walk->dev->lock);
 	walk->last = walk->dev->last_wait;
 	spin_unlock(&walk->dev->lock);
 	do {
 		more = kbus_walk_some(walk, &wakes);
-		kbus_wakes_flush(&wakes);
 		cond_resched();
 	} while (more);
-	kbus_wakes_end(&wakes);
 	kbus_msg_put(walk->at);
 }
 

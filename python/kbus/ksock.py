@@ -81,6 +81,7 @@ class Ksock(Settings):
         return f"<Ksock device {self.which}, id {self._id}, mode {self.mode}{closed}>"
 
     def __enter__(self) -> Ksock:
+        self._file.fileno()
         return self
 
     def __exit__(
@@ -112,6 +113,7 @@ class Ksock(Settings):
 
     def ksock_id(self) -> int:
         """Return the id of this KSock, from 1; unique on its device while it is open."""
+        self._file.fileno()
         return self._id
 
     # Binding.
@@ -206,6 +208,7 @@ class Ksock(Settings):
         sent. Those after it are not sent. If a signal handler raises an exception, some may have been
         sent: ``last_msg_id`` tells the last.
         """
+        self._file.fileno()
         return self._transfer.send_many([message.to_bytes() for message in messages])
 
     def discard(self) -> None:

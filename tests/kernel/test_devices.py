@@ -222,10 +222,14 @@ def test_verbose_tells_the_kernel_log(ksock: OpenKsock, new_device: NewDevice) -
         one.bind("$.Quiet")
         one.kernel_module_verbose()
         one.bind("$.Loud")
+        os.write(one.fileno(), raw.message(b"$.Asks", flags=raw.WANT_A_REPLY))
+        with fails(errno.EADDRNOTAVAIL):
+            one.send()
         lines = b""
         while record := _record(log.fileno()):
             lines += record
     assert b"$.Loud" in lines
+    assert b": SEND of $.Asks fails: -EADDRNOTAVAIL\n" in lines
     assert b"$.Quiet" not in lines
 
 

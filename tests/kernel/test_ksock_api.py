@@ -60,6 +60,9 @@ def test_close_can_be_repeated() -> None:
         lambda closed: closed.bind("$.Fred"),
         lambda closed: closed.send_msg(Announcement("$.Fred")),
         lambda closed: closed.peer(1),
+        lambda closed: closed.send_many([]),
+        Ksock.ksock_id,
+        Ksock.__enter__,
     ],
 )
 def test_a_closed_ksock_says_so(method: Callable[[Ksock], object]) -> None:

@@ -73,6 +73,30 @@ def test_a_user_may_have_an_eighth_of_the_memory() -> None:
 
 
 @pytest.mark.rule(33)
+def test_no_bytes_of_a_user_mean_the_default() -> None:
+    """At load and later."""
+    file = module.PARAMETERS / "max_user_bytes"
+    default = file.read_text()
+    with module.reloaded(max_user_bytes=0):
+        assert file.read_text() == default
+        file.write_text("5000000")
+        assert file.read_text() == "5000000\n"
+        file.write_text("0")
+        assert file.read_text() == default
+
+
+@pytest.mark.rule(33)
+def test_no_mode_is_no_mode() -> None:
+    """What makes the nodes would take another one."""
+    module.unload()
+    try:
+        with fails(errno.EINVAL):
+            module.load(device_mode="0")
+    finally:
+        module.load()
+
+
+@pytest.mark.rule(33)
 def test_parameters_are_writable_where_that_is_safe() -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in module.PARAMETERS.iterdir()}
     assert modes == {name: 0o444 if name in READ_ONLY else 0o644 for name in modes}

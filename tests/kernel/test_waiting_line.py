@@ -35,6 +35,7 @@ from tests.kernel.module import PARAMETERS, parameter
 from tests.kernel.processes import (
     NOBODY,
     Sending,
+    become,
     blocked_send,
     opened_by,
     processor_1_taken,
@@ -597,6 +598,69 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
     late.result()
 
 
+def holds_up_others(full: Ksock, newcomer: Ksock) -> bool:
+    """Whether whoever is first in line, and keeps to processor 1, does so when it has its turn."""
+    with processor_1_taken():
+        take(full)
+        os.write(newcomer.fileno(), waiting(b"newcomer"))
+        try:
+            newcomer.send()
+        except BlockingIOError:
+            newcomer.discard()
+            return True
+    return False
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_who_is_not_first_is_not_late(ksock: OpenKsock, open_to_all: None) -> None:
+    """All are to look again, as a setting has changed, and get no processor, but hold up nobody."""
+    full, newcomer = ksock(), opened_by(lambda: ksock(nonblocking=True), NOBODY - 2)
+    fill(full, "$.A")
+    first = blocked_send(ksock(), waiting())
+    os.sched_setaffinity(first.thread_id, {0})
+    others = [blocked_send(opened_by(ksock, NOBODY), waiting()) for _ in range(15)]
+    last = blocked_send(opened_by(ksock, NOBODY - 1), waiting())
+    for one in (*others, last):
+        os.sched_setaffinity(one.thread_id, {1})
+    with processor_1_taken():
+        full.want_messages_once(True)
+        time.sleep(TURN / 2)
+    for one in (*others, last):
+        wait_until(one.sleeps, "it is in line again")
+    take(full)
+    first.result()
+    assert holds_up_others(full, newcomer)
+    for one in others:
+        one.result()
+        take(full)
+    last.result()
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_who_sends_all_the_time_is_not_late(ksock: OpenKsock, child: StartChild, open_to_all: None) -> None:
+    """If nobody else is there: all its turns together are long, and none of them is."""
+    full, newcomer = ksock(), opened_by(lambda: ksock(nonblocking=True), NOBODY - 2)
+    fill(full, "$.A")
+
+    def send_for_ever() -> None:
+        become(NOBODY)
+        os.sched_setaffinity(0, {1})
+        sender = Ksock()
+        run_for_ever(lambda: raw.send(sender, waiting()))
+
+    child(send_for_ever)
+    wait_until(lambda: device_stats()["waiting"] == 1, "it waits")
+    for _ in range(8):
+        until = time.monotonic() + 0.4
+        while time.monotonic() < until:
+            if full.num_messages():
+                take(full)
+        wait_until(lambda: device_stats()["waiting"] == 1, "it waits again")
+        assert holds_up_others(full, newcomer)
+
+
 @pytest.mark.rule(22)
 @pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 @pytest.mark.parametrize("lacks", ["slots", "max_queue_bytes", "max_user_bytes"])
@@ -676,6 +740,29 @@ def test_a_better_replier_is_told_to_all_who_wait(
     for sender in list(senders.values())[:MANY]:
         sender.send()
     assert better.num_messages() == MANY
+
+
+@pytest.mark.rule(41)
+@pytest.mark.axiom("isolation")
+@pytest.mark.parametrize(
+    ("bound", "other"),
+    [("$.A.B", "$.A.%"), ("$.A.B", "$.A.*"), ("$.A.B", "$.*"), ("$.A.%", "$.*"), ("$.A.*", "$.*")],
+)
+def test_a_worse_replier_is_told_to_nobody(ksock: OpenKsock, bound: str, other: str) -> None:
+    """Requests that wait for one whose binding gives more of their name need not look again."""
+    full, binder = ksock(), ksock()
+    fill(full)
+    full.bind(bound, replier=True)
+    sending = blocked_send(ksock(), raw.message(b"$.A.B", flags=raw.WANT_A_REPLY | raw.ALL_OR_WAIT))
+    before = times_slept(sending.thread_id)
+    for _ in range(20):
+        binder.bind(other, replier=True)
+        binder.unbind(other, replier=True)
+    time.sleep(0.05)
+    wait_until(sending.sleeps, "it waits")
+    assert times_slept(sending.thread_id) == before
+    take(full)
+    sending.result()
 
 
 @pytest.mark.axiom("lifetime")
