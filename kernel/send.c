@@ -1006,8 +1006,11 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 		s.when_full = KBUS_FULL_WAIT;
 	else if (!kbus_msg_is_reply(hdr) && hdr->flags & KBUS_BIT_ALL_OR_FAIL)
 		s.when_full = KBUS_FULL_FAIL;
-	hdr->from = ks->id;
-	hdr->flags &= ~(KBUS_BIT_SYNTHETIC | KBUS_BIT_WANT_YOU_TO_REPLY);
+	/* Of one that waits already others read the name. */
+	if (!ks->wait.since) {
+		hdr->from = ks->id;
+		hdr->flags &= ~(KBUS_BIT_SYNTHETIC | KBUS_BIT_WANT_YOU_TO_REPLY);
+	}
 
 	s.home.need = ks->last_need;
 	if (kbus_msg_is_request(hdr) || ks->last_need) {
