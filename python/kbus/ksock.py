@@ -46,7 +46,8 @@ class Ksock(Settings):
 
     Raises ValueError for another mode; OSError with ENOENT if there is no such device, EACCES if
     it may not be opened, EMFILE if the user has too many KSocks. All methods raise OSError with
-    the errno of the ioctl that refused (``linux/kbus.h`` lists them), and ValueError if closed.
+    the errno of the ioctl that refused (``linux/kbus.h`` lists them), and, but for ``ksock_id``,
+    ValueError if closed.
     """
 
     def __init__(self, which: int = 0, mode: str = "rw", *, nonblocking: bool = False) -> None:
@@ -112,8 +113,7 @@ class Ksock(Settings):
         return self._file.fileno()
 
     def ksock_id(self) -> int:
-        """Return the id of this KSock, from 1; unique on its device while it is open."""
-        self._file.fileno()
+        """Return the id of this KSock, from 1, also when it is closed. Open ones of a device differ in it."""
         return self._id
 
     # Binding.

@@ -61,7 +61,6 @@ def test_close_can_be_repeated() -> None:
         lambda closed: closed.send_msg(Announcement("$.Fred")),
         lambda closed: closed.peer(1),
         lambda closed: closed.send_many([]),
-        Ksock.ksock_id,
         Ksock.__enter__,
     ],
 )
