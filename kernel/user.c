@@ -181,6 +181,7 @@ static void kbus_user_nudge(struct work_struct *work)
 	struct kbus_user *user = container_of(work, struct kbus_user, nudge.work.work);
 	struct kbus_ksock *ks;
 	LIST_HEAD(patient);
+	u64 took;
 
 	spin_lock(&user->lock);
 	list_splice_init(&user->patient, &patient);
@@ -188,7 +189,9 @@ static void kbus_user_nudge(struct work_struct *work)
 		list_del_init(&ks->q.patient);
 		kbus_ksock_get(ks);
 		spin_unlock(&user->lock);
-		kbus_worker_rest(&user->nudge, kbus_line_nudge(&ks->q));
+		/* It is never that long, but the machine itself may have been stopped. */
+		took = min_t(u64, kbus_line_nudge(&ks->q), KBUS_USER_BURST);
+		kbus_worker_rest(&user->nudge, took);
 		kbus_ksock_put(ks);
 		spin_lock(&user->lock);
 	}
