@@ -215,6 +215,12 @@ static inline size_t kbus_name_fixed_len(const char *bound, size_t len)
 	return len - (kbus_name_wildcard(bound, len) ? 1 : 0);
 }
 
+/* Of the bindings that match a name, the replier's is the one with the highest of these. */
+static inline u32 kbus_name_rank(const char *bound, size_t len)
+{
+	return 2 * kbus_name_fixed_len(bound, len) + (kbus_name_wildcard(bound, len) != '*');
+}
+
 bool kbus_name_is_kbus(const char *name, size_t len);
 
 /* ---- message.c: one message ---- */
@@ -656,8 +662,7 @@ void kbus_queue_cache_exit(void);
  * struct kbus_wait - a message of a KSock that waits for room on another
  * @by_ksock: in kbus_ksock.waits of @on; kbus_dev.lock
  * @by_name: in kbus_dev.asking, if the message is a Request; kbus_dev.lock, as is:
- * @replier_len: so many bytes of its name are those of the replier's binding, without a
- *	wildcard; no binding that has fewer matters to it
+ * @replier_rank: kbus_name_rank() of the replier's binding; none that is lower matters to it
  * @on: the KSock that is full, NULL once it is gone; kbus_dev.lock
  * @since: when it began to wait, 0 if no message waits; kbus_dev.lock, and written
  *	with the sender's out_lock held too
@@ -676,7 +681,7 @@ void kbus_queue_cache_exit(void);
 struct kbus_wait {
 	struct rb_node by_ksock;
 	struct rb_node by_name;
-	u32 replier_len;
+	u32 replier_rank;
 	struct kbus_ksock *on;
 	u64 since;
 	struct rb_node in_line;

@@ -137,13 +137,18 @@ static void kbus_line_add_late(struct kbus_queue *q, const struct kbus_user *use
 	q->late[i].by = min_t(u32, q->late[i].by + by, KBUS_LOST);
 }
 
-/* Does anybody of another user wait in the same line? If that is not seen soon, it may be so. */
-static bool kbus_line_holds_up_another(struct kbus_wait *wait)
+/*
+ * Does anybody of another user wait in the same line, or not sleep? If that is not seen soon, it
+ * may be so.
+ */
+static bool kbus_line_holds_up_another(const struct kbus_queue *q, struct kbus_wait *wait)
 {
 	const struct kbus_user *user = kbus_wait_ksock(wait)->user;
 	struct rb_node *node = &wait->in_line;
 	u32 count = 0;
 
+	if (!list_empty(&q->kept))
+		return true;
 	while ((node = rb_next(node))) {
 		if (count++ == KBUS_STEP ||
 		    kbus_wait_ksock(rb_entry(node, struct kbus_wait, in_line))->user != user)
@@ -174,7 +179,7 @@ static bool kbus_line_end_turn(struct kbus_queue *q, struct kbus_wait *wait)
 	if (likely(!by))
 		return false;
 	/* Its own user may be held up for a while at a time, however often that is. */
-	if (by < KBUS_PATIENCE && !kbus_line_holds_up_another(wait))
+	if (by < KBUS_PATIENCE && !kbus_line_holds_up_another(q, wait))
 		return false;
 	wait->ready_since = jiffies;
 	kbus_line_add_late(q, user, by);

@@ -852,8 +852,7 @@ static int kbus_send_try(struct kbus_send *s)
 		err = -EPIPE;
 		if (hdr->to && hdr->to != replier->ks->id)
 			goto release_slot;
-		ks->wait.replier_len = kbus_name_fixed_len(replier->name->name,
-							   replier->name->len);
+		ks->wait.replier_rank = kbus_name_rank(replier->name->name, replier->name->len);
 	} else if (kbus_msg_is_reply(hdr)) {
 		err = kbus_send_find_answered(s);
 		if (err)

@@ -419,7 +419,7 @@ static bool kbus_walk_has(const struct kbus_wait_walk *walk, const struct kbus_w
 	if (!walk->bound)
 		return true;
 	/* It has a better replier, before and after. */
-	if (!walk->on && kbus_name_fixed_len(walk->bound, walk->len) < wait->replier_len)
+	if (!walk->on && kbus_name_rank(walk->bound, walk->len) < wait->replier_rank)
 		return false;
 	name = kbus_wait_name(wait, &len);
 	return kbus_name_matches(walk->bound, walk->len, name, len);

@@ -573,9 +573,12 @@ def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
 @pytest.mark.rule(41, 46)
 @pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, open_to_all: None) -> None:
-    """By how much is known of 20 users."""
-    full = ksock()
+    """By how much they held up others is known of 20 users."""
+    full, behind = ksock(), ksock(nonblocking=True)
     fill(full, "$.A")
+    os.write(behind.fileno(), waiting())
+    with fails(errno.EAGAIN):
+        behind.send()
 
     def waits_there(uid: int) -> Sending:
         one = blocked_send(opened_by(ksock, uid), waiting())
@@ -635,6 +638,28 @@ def test_who_is_not_first_is_not_late(ksock: OpenKsock, open_to_all: None) -> No
         one.result()
         take(full)
     last.result()
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_who_holds_up_those_who_do_not_sleep_is_late(ksock: OpenKsock, open_to_all: None) -> None:
+    """Short turns count that a message of another user waits for which is kept."""
+    full, newcomer, behind = ksock(), *(ksock(nonblocking=True) for _ in range(2))
+    fill(full, "$.A")
+    os.write(behind.fileno(), waiting())
+    with fails(errno.EAGAIN):
+        behind.send()
+    late = [blocked_send(opened_by(ksock, NOBODY), waiting()) for _ in range(3)]
+    for one in late:
+        os.sched_setaffinity(one.thread_id, {1})
+    for one in late[:2]:
+        with processor_1_taken():
+            take(full)
+            time.sleep(TURN * 0.8)
+        one.result()
+    assert not holds_up_others(full, newcomer)
+    take(full)
+    late[2].result()
 
 
 @pytest.mark.rule(41, 46)
@@ -746,7 +771,14 @@ def test_a_better_replier_is_told_to_all_who_wait(
 @pytest.mark.axiom("isolation")
 @pytest.mark.parametrize(
     ("bound", "other"),
-    [("$.A.B", "$.A.%"), ("$.A.B", "$.A.*"), ("$.A.B", "$.*"), ("$.A.%", "$.*"), ("$.A.*", "$.*")],
+    [
+        ("$.A.B", "$.A.%"),
+        ("$.A.B", "$.A.*"),
+        ("$.A.B", "$.*"),
+        ("$.A.%", "$.*"),
+        ("$.A.%", "$.A.*"),
+        ("$.A.*", "$.*"),
+    ],
 )
 def test_a_worse_replier_is_told_to_nobody(ksock: OpenKsock, bound: str, other: str) -> None:
     """Requests that wait for one whose binding gives more of their name need not look again."""
