@@ -88,8 +88,9 @@ class AsyncClient:
         return dropped
 
     async def _ask(self, key: bytes) -> None:
-        self._client.asked.ask(key)
+        # What could not be sent is not answered.
         await self.control(key)
+        self._client.asked.ask(key)
 
     async def _expect(self, *keys: bytes) -> Received:
         while True:

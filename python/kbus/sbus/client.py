@@ -150,8 +150,9 @@ class Client:
         return dropped
 
     def _ask(self, key: bytes) -> None:
-        self.asked.ask(key)
+        # What could not be sent is not answered.
         self.control(key)
+        self.asked.ask(key)
 
     def expect(self, keys: Sequence[bytes], timeout: Optional[float] = None) -> Received:
         """Return the next control message with one of these keys; put what comes before it aside.
