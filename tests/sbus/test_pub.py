@@ -152,3 +152,21 @@ def test_rule_a_client_for_asyncio_asks_what_was_dropped(without_kbus: StartDaem
                 return await client.dropped()
 
         assert asyncio.run(ask_another()) is None
+
+
+def test_a_question_that_could_not_be_sent_is_not_waited_for(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    with running.client() as client:
+        assert client.dropped(PATIENCE) == {}
+        running.signal(signal.SIGSTOP)
+        client.set_blocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                client.publish("a", b"x" * 1000)
+        for ask in (client.dropped, client.whoami):
+            with pytest.raises(BlockingIOError):
+                ask(0.1)
+        running.signal(signal.SIGCONT)
+        client.set_blocking(True)
+        assert client.dropped(PATIENCE) == {}
+        assert client.whoami(PATIENCE)
