@@ -11,7 +11,18 @@ import pytest
 
 from kbus import Ksock, Message, Reply, Request, reply_to
 from kbus.sbus import Client
-from kbus.sbus.calling import BUSY, DENIED, MOST_CALLERS, MOST_SERVED, NO_KEY, NO_REPLIER, NOT_POSSIBLE, TAKEN
+from kbus.sbus.calling import (
+    BUSY,
+    DENIED,
+    MOST_CALLERS,
+    MOST_SERVED,
+    NO_KEY,
+    NO_REPLIER,
+    NOT_POSSIBLE,
+    REQUEST,
+    TAKEN,
+    TOO_LARGE,
+)
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
 from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import Daemon, nothing_more, receive, settle
@@ -116,6 +127,26 @@ def test_what_fails_is_answered_too(daemon: StartDaemon, ksock: OpenKsock) -> No
         assert answer(client) == [b"two", BUSY, b""]
         replier.close()
         assert answer(client) == [b"one", b"KBUS/Replier/GoneAway", b""]
+
+
+def test_rule_no_call_or_reply_makes_a_packet_longer_than_may_be(
+    daemon: StartDaemon, ksock: OpenKsock
+) -> None:
+    """What would is refused at once, and of an answer that would there is only a status."""
+    with daemon("--max-packet", "1000").client() as client:
+        replier = ksock()
+        replier.bind("$.Long", replier=True)
+        call(client, b"t", b"Long", b"x" * 970)
+        assert answer(client) == [b"t", TOO_LARGE, b""]
+        call(client, b"t", b"Long")
+        replier.send_msg(reply_to(next_request(replier), b"x" * 1000))
+        assert answer(client) == [b"t", TOO_LARGE, b""]
+        assert serve(client, b"Mine") == b""
+        call(client, b"t", b"Mine")
+        token = client.expect_control(REQUEST, PATIENCE).payload.split(b"\0")[0]
+        client.control("kbus/reply", token + b"\0" + b"x" * 930)
+        client.control("kbus/reply", token + b"\0short")
+        assert answer(client) == [b"t", b"", b"short"]
 
 
 def test_as_many_calls_wait_as_have_room(daemon: StartDaemon, ksock: OpenKsock) -> None:

@@ -305,6 +305,7 @@ class Bridge:
                 self._bus.ksock.which,
                 peer.user,
                 self._keymap,
+                self.limits.packet,
                 lambda key: self._check_call(peer, key),
                 lambda key: self._check_serve(peer, key),
             )

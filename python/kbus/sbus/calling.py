@@ -36,6 +36,9 @@ MOST_CALLERS = 64
 #: How many messages are taken from KBUS before others have their turn.
 MOST_AT_ONCE = 4
 
+#: As long as the token of a Request to a client may come to be.
+_LONGEST_NUMBER = b"9" * 19
+
 # What a status can be beside none, which is success, and the keys of KBUS's own statuses.
 NO_REPLIER, BUSY, TOO_LARGE, DENIED = b"no-replier", b"busy", b"too-large", b"denied"
 NOT_POSSIBLE, TAKEN, NO_KEY = b"not-possible", b"taken", b"no-key"
@@ -57,7 +60,8 @@ class Calls:
     """The calls of one client, and the keys that it serves.
 
     ``may_call`` and ``may_serve`` raise Denied for a key with which the client may not do that, and
-    PermissionError for one with which nobody may.
+    PermissionError for one with which nobody may. ``most`` bytes have the packets of clients at most, so what
+    would make a longer one for another client is refused, and an answer that would is without its data.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Calls:
         device: int,
         user: User,
         keymap: KeyMap,
+        most: int,
         may_call: Callable[[bytes], None],
         may_serve: Callable[[bytes], None],
     ) -> None:
@@ -72,6 +77,7 @@ class Calls:
         self._user = user
         self._ksock: Optional[Ksock] = None
         self._keymap = keymap
+        self._most = most
         self._may_call = may_call
         self._may_serve = may_serve
         #: the tokens of Requests that have no answer yet
@@ -139,6 +145,8 @@ class Calls:
 
         def call() -> None:
             self._may_call(key)
+            if len(_packet(REQUEST, _LONGEST_NUMBER, key, data)) > self._most:
+                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
             request = Request(self._keymap.name(key).decode(), data)
             self._asked[self._opened().send_msg(request)] = token
 
@@ -169,6 +177,8 @@ class Calls:
         if request is None:
             raise Unknown(f"no Request has the token {token[:40]!r}")
         try:
+            if len(_packet(ANSWER, bytes(MOST_TOKEN), b"", data)) > self._most:
+                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
             self._opened().send_msg(reply_to(request, data))
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
@@ -198,7 +208,9 @@ class Calls:
         asked = message.in_reply_to
         if asked is None or asked not in self._asked:
             return None
-        return _packet(ANSWER, self._asked.pop(asked), self._status(message), data)
+        token = self._asked.pop(asked)
+        packet = _packet(ANSWER, token, self._status(message), data)
+        return packet if len(packet) <= self._most else _packet(ANSWER, token, TOO_LARGE)
 
     def _status(self, message: Message) -> bytes:
         """What an answer says: the key of one of KBUS's statuses, or none for a Reply."""
