@@ -576,9 +576,6 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
     """By how much they held up others is known of 20 users."""
     full, behind = ksock(), ksock(nonblocking=True)
     fill(full, "$.A")
-    os.write(behind.fileno(), waiting())
-    with fails(errno.EAGAIN):
-        behind.send()
 
     def waits_there(uid: int) -> Sending:
         one = blocked_send(opened_by(ksock, uid), waiting())
@@ -587,10 +584,14 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
 
     for user in range(20):
         little = waits_there(NOBODY - 1 - user)
+        os.write(behind.fileno(), waiting())
+        with fails(errno.EAGAIN):
+            behind.send()
         with processor_1_taken():
             take(full)
             time.sleep(TURN / 4)
         little.result()
+        behind.discard()
     late = waits_there(NOBODY)
     prompt = blocked_send(ksock(), waiting())
     os.sched_setaffinity(prompt.thread_id, {0})
@@ -646,20 +647,20 @@ def test_who_holds_up_those_who_do_not_sleep_is_late(ksock: OpenKsock, open_to_a
     """Short turns count that a message of another user waits for which is kept."""
     full, newcomer, behind = ksock(), *(ksock(nonblocking=True) for _ in range(2))
     fill(full, "$.A")
+    late = [blocked_send(opened_by(ksock, NOBODY), waiting()) for _ in range(5)]
+    for one in late:
+        os.sched_setaffinity(one.thread_id, {1})
     os.write(behind.fileno(), waiting())
     with fails(errno.EAGAIN):
         behind.send()
-    late = [blocked_send(opened_by(ksock, NOBODY), waiting()) for _ in range(3)]
-    for one in late:
-        os.sched_setaffinity(one.thread_id, {1})
-    for one in late[:2]:
+    for one in late[:4]:
         with processor_1_taken():
             take(full)
             time.sleep(TURN * 0.8)
         one.result()
     assert not holds_up_others(full, newcomer)
     take(full)
-    late[2].result()
+    late[4].result()
 
 
 @pytest.mark.rule(41, 46)
