@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 
@@ -10,13 +11,20 @@ import pytest
 
 from kbus import Ksock
 from tests.kernel import raw
-from tests.kernel.helpers import take
+from tests.kernel.helpers import fails, take
 from tests.kernel.module import PARAMETERS, parameter
 
 
 def waiting(data: bytes = b"", flags: int = 0, to: int = 0) -> bytes:
     """A message $.A that waits for room."""
     return raw.message(b"$.A", data, flags=flags | raw.ALL_OR_WAIT, to=to)
+
+
+def told_to_try_again(sender: Ksock, packet: bytes) -> None:
+    """Write a message that has to wait, and SEND it in vain."""
+    os.write(sender.fileno(), packet)
+    with fails(errno.EAGAIN):
+        sender.send()
 
 
 def read(full: Ksock) -> None:

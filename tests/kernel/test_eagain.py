@@ -27,7 +27,7 @@ from tests.kernel.helpers import (
 )
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, Polling, blocked_send, opened_by
-from tests.kernel.room import MAKES_ROOM, used_by, waiting
+from tests.kernel.room import MAKES_ROOM, told_to_try_again, used_by, waiting
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
@@ -37,13 +37,6 @@ def writable(ksock: Ksock) -> bool:
     poll = select.poll()
     poll.register(ksock.fileno(), select.POLLOUT)
     return poll.poll(0) == [(ksock.fileno(), select.POLLOUT)]
-
-
-def told_to_try_again(sender: Ksock, packet: bytes) -> None:
-    """Write a message that has to wait, and SEND it in vain."""
-    os.write(sender.fileno(), packet)
-    with fails(errno.EAGAIN):
-        sender.send()
 
 
 @pytest.mark.abi("SEND")

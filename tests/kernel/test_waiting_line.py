@@ -41,7 +41,7 @@ from tests.kernel.processes import (
     processor_1_taken,
     times_slept,
 )
-from tests.kernel.room import use_up_bytes, used_by, waiting
+from tests.kernel.room import told_to_try_again, use_up_bytes, used_by, waiting
 from tests.kernel.transfer import Transfer, soon
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
@@ -584,9 +584,7 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
 
     for user in range(20):
         little = waits_there(NOBODY - 1 - user)
-        os.write(behind.fileno(), waiting())
-        with fails(errno.EAGAIN):
-            behind.send()
+        told_to_try_again(behind, waiting())
         with processor_1_taken():
             take(full)
             time.sleep(TURN / 4)
@@ -650,9 +648,7 @@ def test_who_holds_up_those_who_do_not_sleep_is_late(ksock: OpenKsock, open_to_a
     late = [blocked_send(opened_by(ksock, NOBODY), waiting()) for _ in range(5)]
     for one in late:
         os.sched_setaffinity(one.thread_id, {1})
-    os.write(behind.fileno(), waiting())
-    with fails(errno.EAGAIN):
-        behind.send()
+    told_to_try_again(behind, waiting())
     for one in late[:4]:
         with processor_1_taken():
             take(full)

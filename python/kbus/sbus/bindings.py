@@ -29,7 +29,7 @@ TIDY_AFTER = 1.0
 #: Tidying takes no more than one part in so many of the time.
 _SHARE = 100
 #: With more words in all names, bindings stay as they are: finding better ones would hold up everybody.
-MOST_TIDIED = 25_000
+_MOST_TIDIED = 25_000
 #: Bindings that are left for wider ones.
 _SPARE = 16
 
@@ -93,7 +93,7 @@ class Bindings:
     def tidy(self) -> None:
         """Bind what is wanted and nothing else, or what comes nearest to that within the limits."""
         self.tidy_at = None
-        if self._words <= MOST_TIDIED:
+        if self._words <= _MOST_TIDIED:
             began = time.monotonic()
             try:
                 self._rebind(self._target())

@@ -145,8 +145,7 @@ class Calls:
 
         def call() -> None:
             self._may_call(key)
-            if len(_packet(REQUEST, _LONGEST_NUMBER, key, data)) > self._most:
-                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+            self._check_length(_packet(REQUEST, _LONGEST_NUMBER, key), data)
             request = Request(self._keymap.name(key).decode(), data)
             self._asked[self._opened().send_msg(request)] = token
 
@@ -177,14 +176,18 @@ class Calls:
         if request is None:
             raise Unknown(f"no Request has the token {token[:40]!r}")
         try:
-            if len(_packet(ANSWER, bytes(MOST_TOKEN), b"", data)) > self._most:
-                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+            self._check_length(_packet(ANSWER, bytes(MOST_TOKEN), b""), data)
             self._opened().send_msg(reply_to(request, data))
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
                 # It still owes one.
                 self._owed[token] = request
             raise Unknown(f"the reply fails: {error.strerror}") from error
+
+    def _check_length(self, begin: bytes, data: bytes) -> None:
+        """Raise OSError if a packet that begins like that, and has this data, is too long for a client."""
+        if len(begin) + len(data) > self._most:
+            raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
 
     def _opened(self) -> Ksock:
         """The KSock, from the first use on. Raises OSError if there can be no further one."""

@@ -16,12 +16,11 @@ from typing import NamedTuple, Optional, Union
 
 from . import address, packets, secret
 from .asked import Asked
+from .limits import SOCKET_OVERHEAD
 from .packets import CMSG, MSG, SUB, UNSUB
 
 #: Text is sent as UTF-8.
 Text = Union[str, bytes]
-#: What a socket's buffer has to have room for beside a packet, roughly.
-_OVERHEAD = 4096
 
 
 class Received(NamedTuple):
@@ -209,7 +208,7 @@ class Client:
             if error.errno != errno.EMSGSIZE:
                 raise
             # The system's net.core.wmem_max is the limit.
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(packet) + _OVERHEAD)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(packet) + SOCKET_OVERHEAD)
             self._socket.send(packet, socket.MSG_NOSIGNAL)
 
     def _take(self, timeout: Optional[float]) -> Optional[Received]:

@@ -45,6 +45,8 @@ LONGEST_PACKET = 16 << 20
 DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
 OVER_QUEUED, OVER_PACKETS = 1024, 4
+#: What a socket's buffer has to have room for beside a packet, roughly.
+SOCKET_OVERHEAD = 4096
 #: Bytes of memory that a queued packet takes beside its own.
 PACKET_COST = 128
 #: Bytes of memory that a subscription takes at most, beside its pattern: in all, and for each segment.

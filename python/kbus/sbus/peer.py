@@ -14,14 +14,12 @@ from .backlog import Backlog, memory
 from .calling import Calls
 from .counts import Counts
 from .identity import Identity
-from .limits import OVER_PACKETS, OVER_QUEUED, Limits
+from .limits import OVER_PACKETS, OVER_QUEUED, SOCKET_OVERHEAD, Limits
 from .mmsg import BATCH, Sender
 from .rules import Rights
 from .usage import Usage
 from .users import User
 
-#: What a socket's buffer has to have room for beside a packet, roughly.
-_OVERHEAD = 4096
 #: the kernel's number, which Python does not name
 _SO_SNDBUFFORCE = 32
 _SEND_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
@@ -160,14 +158,14 @@ class Peer:
     def _send_large(self, packet: bytes) -> bool:
         """Send a packet for which the socket's buffer is too small, if it can be made larger."""
         # The kernel doubles what is set.
-        more = 2 * (len(packet) + _OVERHEAD) - self._buffer_bytes
+        more = 2 * (len(packet) + SOCKET_OVERHEAD) - self._buffer_bytes
         if more > self._left_for_user():
             self._drop_for_user()
             return True
         before = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         for option in (socket.SO_SNDBUF, _SO_SNDBUFFORCE):
             try:
-                self.socket.setsockopt(socket.SOL_SOCKET, option, len(packet) + _OVERHEAD)
+                self.socket.setsockopt(socket.SOL_SOCKET, option, len(packet) + SOCKET_OVERHEAD)
             except PermissionError:
                 continue
             if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > max(before, len(packet)):

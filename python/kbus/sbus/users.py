@@ -64,10 +64,12 @@ class Users:
         if most is not None and user.clients >= most:
             raise OverUserLimit(f"user {uid} has {most} clients (--max-user-clients)")
         left = self._most_clients - self._clients
-        is_reserved = uid in (0, os.geteuid()) and left > 0 and user.clients < self._reserved
-        if uid not in (0, os.geteuid()):
+        if uid in (0, os.geteuid()):
+            has_place = user.clients < left or (left > 0 and user.clients < self._reserved)
+        else:
             left -= self._reserved
-        if most is None and user.clients >= left and not is_reserved:
+            has_place = user.clients < left
+        if most is None and not has_place:
             raise OverUserLimit(
                 f"user {uid} has {user.clients} clients, and {max(left, 0)} are left for others"
                 " (--max-user-clients)"
