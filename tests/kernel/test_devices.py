@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -229,7 +230,8 @@ def test_verbose_tells_the_kernel_log(ksock: OpenKsock, new_device: NewDevice) -
         while record := _record(log.fileno()):
             lines += record
     assert b"$.Loud" in lines
-    assert b": SEND of $.Asks fails: -EADDRNOTAVAIL\n" in lines
+    # A kernel without CONFIG_SYMBOLIC_ERRNAME has only the number.
+    assert re.search(rb": SEND of \$\.Asks fails: -(EADDRNOTAVAIL|%d)\n" % errno.EADDRNOTAVAIL, lines)
     assert b"$.Quiet" not in lines
 
 
