@@ -538,7 +538,7 @@ struct kbus_sum {
 /* Of so many users it is known by how much they were late. */
 #define KBUS_LATE_USERS		20
 
-/* By so much a user was late, in jiffies */
+/* By so much a user was late, in ns */
 struct kbus_late {
 	kuid_t uid;
 	u32 by;
@@ -580,7 +580,7 @@ struct kbus_queue {
 	bool is_patient;		/* a worker is going to look at those who may go on */
 	struct kbus_late late[KBUS_LATE_USERS];
 	u32 nr_late;
-	u64 late_until;			/* in jiffies, if there are any */
+	u64 late_until;			/* in ns, if there are any */
 };
 
 /* Does somebody sleep until there is room? The queue's lock is held. */
@@ -673,7 +673,7 @@ void kbus_queue_cache_exit(void);
  * @need: what it waits for
  * @sleepers: tasks inside SEND that sleep for it, or have until now
  * @ready: SEND is worth another try,
- * @ready_since: since then, in jiffies, or it has been woken again then
+ * @ready_since: since then, in ns, or it has been woken again then
  * @is_nudged: it has
  * @has_turn: it has been ready since then, and first in its line: whoever is behind waits for it
  * @seen: kbus_queue.changes when it was last looked at whether it may go on
@@ -693,7 +693,7 @@ struct kbus_wait {
 	bool ready;
 	bool is_nudged;
 	bool has_turn;
-	unsigned long ready_since;
+	u64 ready_since;
 	u64 seen;
 };
 

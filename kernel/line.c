@@ -18,16 +18,18 @@
 #include "trace.h"
 
 /*
- * After so long, in jiffies, whoever may go on and has not is woken again, by a worker:
- * whoever was to wake it may not have got as far.
+ * After so long, in ns, whoever may go on and has not is woken again, by a worker: whoever was
+ * to wake it may not have got as far.
  */
-#define KBUS_NUDGE	DIV_ROUND_UP(HZ, 100)
-/* A user may be late by so much with its turns */
-#define KBUS_PATIENCE	(HZ / 10)
+#define KBUS_NUDGE	(10 * NSEC_PER_MSEC)
+/* So long each turn may take, in ns: ten times and more what it takes to wake a task. */
+#define KBUS_TURN	NSEC_PER_MSEC
+/* A user may be late by so much with what takes longer, in ns, */
+#define KBUS_PATIENCE	(100 * NSEC_PER_MSEC)
 /* before it is tardy, by so much before it loses its turns among those who are, */
 #define KBUS_LOST	(2 * KBUS_PATIENCE)
 /* and so long, after which all of it is forgotten. */
-#define KBUS_LATE	(2 * HZ)
+#define KBUS_LATE	(2 * NSEC_PER_SEC)
 
 static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 {
@@ -80,7 +82,7 @@ static void kbus_line_remove(struct kbus_wait *wait)
 
 static bool kbus_line_may_forgive(const struct kbus_queue *q)
 {
-	return time_after_eq64(get_jiffies_64(), q->late_until);
+	return ktime_get_mono_fast_ns() >= q->late_until;
 }
 
 /* By how much is this user late? It is not forgotten before those in its line are settled. */
@@ -121,7 +123,7 @@ static void kbus_line_add_late(struct kbus_queue *q, const struct kbus_user *use
 		return;
 	}
 	if (!q->nr_late)
-		q->late_until = get_jiffies_64() + KBUS_LATE;
+		q->late_until = ktime_get_mono_fast_ns() + KBUS_LATE;
 	for (i = 0; i < q->nr_late && !uid_eq(q->late[i].uid, user->uid); i++) {
 		if (!least || q->late[i].by < least->by)
 			least = &q->late[i];
@@ -157,11 +159,14 @@ static bool kbus_line_holds_up_another(const struct kbus_queue *q, struct kbus_w
 	return false;
 }
 
-/* By how much has the turn made its user late, in jiffies? */
+/* By how much has the turn made its user late, in ns? */
 static u32 kbus_wait_late_by(const struct kbus_wait *wait)
 {
-	return min_t(unsigned long, jiffies - wait->ready_since,
-		     wait->is_nudged ? KBUS_PATIENCE : KBUS_NUDGE);
+	u64 took = ktime_get_mono_fast_ns() - wait->ready_since;
+
+	if (likely((s64)took <= KBUS_TURN))
+		return 0;
+	return min_t(u64, took - KBUS_TURN, wait->is_nudged ? KBUS_PATIENCE : KBUS_NUDGE);
 }
 
 /*
@@ -181,7 +186,7 @@ static bool kbus_line_end_turn(struct kbus_queue *q, struct kbus_wait *wait)
 	/* Its own user may be held up for a while at a time, however often that is. */
 	if (by < KBUS_PATIENCE && !kbus_line_holds_up_another(q, wait))
 		return false;
-	wait->ready_since = jiffies;
+	wait->ready_since = ktime_get_mono_fast_ns();
 	kbus_line_add_late(q, user, by);
 	return kbus_line_is_tardy(q, user);
 }
@@ -231,7 +236,7 @@ static void kbus_line_be_patient(struct kbus_queue *q)
 	q->is_patient = true;
 	spin_lock(&user->lock);
 	list_add_tail(&q->patient, &user->patient);
-	kbus_user_work_in(user, &user->nudge, KBUS_NUDGE);
+	kbus_user_work_in(user, &user->nudge, KBUS_NUDGE / TICK_NSEC + 1);
 	spin_unlock(&user->lock);
 }
 
@@ -267,7 +272,7 @@ void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
 	trace_wait(kbus_line_ksock(q)->dev->index, kbus_wait_ksock(wait)->id,
 		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
-	wait->ready_since = jiffies;
+	wait->ready_since = ktime_get_mono_fast_ns();
 	if (wait->line)
 		kbus_line_be_patient(q);
 	else
@@ -429,7 +434,7 @@ static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
 		return;
 	if (!wait->has_turn) {
 		wait->has_turn = true;
-		wait->ready_since = jiffies;
+		wait->ready_since = ktime_get_mono_fast_ns();
 	}
 	kbus_line_be_patient(q);
 }
@@ -504,11 +509,13 @@ static void kbus_line_lose_turns(struct kbus_queue *q, struct kbus_wakes *wakes)
 static bool kbus_line_nudge_one(struct kbus_queue *q, struct kbus_wait *wait,
 				struct kbus_wakes *wakes)
 {
-	if (time_before(jiffies, wait->ready_since + KBUS_NUDGE))
+	u64 now = ktime_get_mono_fast_ns();
+
+	if ((s64)(now - wait->ready_since) < KBUS_NUDGE)
 		return false;
 	kbus_line_end_turn(q, wait);
 	wait->is_nudged = true;
-	wait->ready_since = jiffies;
+	wait->ready_since = now;
 	kbus_wakes_add(wakes, kbus_wait_ksock(wait), EPOLLOUT | EPOLLWRNORM);
 	return true;
 }
