@@ -183,6 +183,11 @@ class Sending:
         """True when SEND has returned."""
         return bool(self._outcome)
 
+    @property
+    def gone(self) -> bool:
+        """True when the thread has ended, so that it holds nothing, the interpreter's lock included."""
+        return not Path(f"/proc/self/task/{self.thread_id}").exists()
+
     def interrupt(self, number: signal.Signals) -> None:
         """Send a signal to the thread."""
         assert self._thread.ident is not None
@@ -232,8 +237,11 @@ class Polling:
 
 
 @contextmanager
-def processor_1_taken() -> Iterator[None]:
-    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0."""
+def processor_1_taken() -> Iterator[int]:
+    """A process gives processor 1 to nobody; this thread and workers of the kernel keep to processor 0.
+
+    It is told by its id, so that it can be stopped for a while.
+    """
     files = {THROTTLING: "-1", WORKERS: "1"}
     before, values = os.sched_getaffinity(0), {file: file.read_text() for file in files}
     for file, value in files.items():
@@ -254,7 +262,7 @@ def processor_1_taken() -> Iterator[None]:
     os.read(ready, 1)
     os.close(ready)
     try:
-        yield
+        yield pid
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -582,14 +582,22 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
         os.sched_setaffinity(one.thread_id, {1})
         return one
 
-    for user in range(20):
-        little = waits_there(NOBODY - 1 - user)
-        told_to_try_again(behind, waiting())
-        with processor_1_taken():
-            take(full)
-            time.sleep(TURN / 4)
-        little.result()
-        behind.discard()
+    def one_sends_a_little_late(taker: int) -> None:
+        before = sum(one.gone for one in little)
+        take(full)
+        time.sleep(TURN / 4)
+        os.kill(taker, signal.SIGSTOP)
+        wait_until(lambda: sum(one.gone for one in little) > before, "one of them has sent")
+        os.kill(taker, signal.SIGCONT)
+
+    little = [waits_there(NOBODY - 1 - user) for user in range(20)]
+    told_to_try_again(behind, waiting())
+    with processor_1_taken() as taker:
+        for _ in little:
+            one_sends_a_little_late(taker)
+    for one in little:
+        one.result()
+    behind.discard()
     late = waits_there(NOBODY)
     prompt = blocked_send(ksock(), waiting())
     os.sched_setaffinity(prompt.thread_id, {0})
