@@ -103,6 +103,8 @@ class Daemon:
         """SIGTERM, unless it has ended; it must end well."""
         if self.status is None:
             self.signal(signal.SIGTERM)
+            # A test that failed may have left it stopped.
+            self.signal(signal.SIGCONT)
         assert self.wait() == 0, self.said()
         assert "Traceback" not in self.said()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import select
 import socket
 import time
@@ -119,8 +120,9 @@ class Client:
         Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
         after ``timeout`` seconds.
         """
-        self._ask(secret.WHOAMI)
-        return self.expect_control(secret.WHOAMI, timeout).payload
+        deadline = _after(timeout)
+        self._ask(secret.WHOAMI, deadline)
+        return self.expect_control(secret.WHOAMI, _until(deadline)).payload
 
     def expect_control(self, key: bytes, timeout: Optional[float] = None) -> Received:
         """Return the next control message with this key; put what comes before it aside.
@@ -136,11 +138,11 @@ class Client:
         ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. Messages that come
         meanwhile are put aside, as with ``whoami``. Raises TimeoutError after ``timeout`` seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._ask(packets.DROPPED)
+        deadline = _after(timeout)
+        self._ask(packets.DROPPED, deadline)
         # A daemon that does not know that ignores it, but answers this.
-        self._ask(secret.WHOAMI)
-        answer = self.expect((packets.DROPPED, secret.WHOAMI), timeout)
+        self._ask(secret.WHOAMI, deadline)
+        answer = self.expect((packets.DROPPED, secret.WHOAMI), _until(deadline))
         if answer.key == secret.WHOAMI:
             self.asked.forget(packets.DROPPED)
             return None
@@ -148,7 +150,10 @@ class Client:
         dropped: dict[str, int] = json.loads(answer.payload)
         return dropped
 
-    def _ask(self, key: bytes) -> None:
+    def _ask(self, key: bytes, deadline: Optional[float]) -> None:
+        waits = deadline is not None and self._socket.getblocking()
+        if waits and not _is_ready(self._socket, select.POLLOUT, _until(deadline)):
+            raise TimeoutError(f"the daemon has had no room for {key.decode()} in time")
         # What could not be sent is not answered.
         self.control(key)
         self.asked.ask(key)
@@ -159,13 +164,15 @@ class Client:
         An answer to what was asked before, and not waited for, is none of them. Raises TimeoutError after
         ``timeout`` seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = _after(timeout)
         while True:
             message = self._take(_until(deadline))
             if message is None:
                 asked = " or ".join(key.decode() for key in keys)
-                raise TimeoutError(f"the daemon has not answered {asked} within {timeout:g} seconds")
-            if message.is_control and self.asked.is_late(message.key):
+                raise TimeoutError(f"the daemon has not answered {asked} in time")
+            is_answer = message.is_control and self.asked.is_due(message.key)
+            # Who has asked that, and is not who waits now, has given up.
+            if is_answer and (self.asked.is_late(message.key) or message.key not in keys):
                 continue
             if message.is_control and message.key in keys:
                 return message
@@ -175,7 +182,7 @@ class Client:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
         if self._aside:
             return self._aside.popleft()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = _after(timeout)
         while True:
             message = self._take(_until(deadline))
             if message is None or not (message.is_control and self.asked.is_due(message.key)):
@@ -212,7 +219,7 @@ class Client:
             self._socket.send(packet, socket.MSG_NOSIGNAL)
 
     def _take(self, timeout: Optional[float]) -> Optional[Received]:
-        if timeout is not None and not _is_readable(self._socket, timeout):
+        if timeout is not None and not _is_ready(self._socket, select.POLLIN, timeout):
             return None
         length = self._socket.recv_into(bytearray(1), 1, socket.MSG_PEEK | socket.MSG_TRUNC)
         packet = self._socket.recv(length) if length else b""
@@ -222,16 +229,24 @@ class Client:
         return Received(key, payload, kind == CMSG)
 
 
+def _after(timeout: Optional[float]) -> Optional[float]:
+    """When so many seconds from now on are over."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
 def _until(deadline: Optional[float]) -> Optional[float]:
     """Seconds that are left."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _is_readable(connected: socket.socket, timeout: float) -> bool:
+def _is_ready(connected: socket.socket, events: int, timeout: Optional[float]) -> bool:
+    if connected.fileno() < 0:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     poll = select.poll()
-    poll.register(connected, select.POLLIN)
-    return bool(poll.poll(timeout * 1000))
+    poll.register(connected, events)
+    return bool(poll.poll(None if timeout is None else timeout * 1000))
 
 
 def _bytes(text: Text) -> bytes:
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    # bytes() would take a number for how many there are.
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(memoryview(text))
