@@ -102,6 +102,20 @@ def test_rule_what_may_not_be_published_gets_nowhere(without_kbus: StartDaemon, 
         assert "dropped, publish-denied: publish to b'No', by line 2 of the rules" in running.said()
 
 
+def test_rule_what_may_not_be_asked_or_served_is_counted(without_kbus: StartDaemon, rules: Path) -> None:
+    """As what may not be published or subscribed to is."""
+    rules.write_text(f"default allow\ndeny publish {ME} No\ndeny subscribe {ME} Hidden\n")
+    running = without_kbus("--access", str(rules))
+    with running.client() as client:
+        client.control("kbus/call", b"1\0No\0data")
+        assert client.expect_control(b"kbus/answer", PATIENCE).payload == b"1\0denied\0"
+        for key in ("No", "Hidden"):
+            client.control("kbus/serve", key)
+            assert client.expect_control(b"kbus/served", PATIENCE).payload == key.encode() + b"\0denied\0"
+        assert running.dropped() == {"publish-denied": 2, "subscribe-denied": 1}
+        assert "dropped, publish-denied: publish to b'No', by line 2 of the rules" in running.said()
+
+
 def test_rule_another_spelling_is_another_key(without_kbus: StartDaemon, rules: Path) -> None:
     """What the name of a key is spelled as is no way around the rules for that key."""
     rules.write_text(f"default allow\ndeny both {ME} door-1\n")

@@ -13,12 +13,12 @@ from threading import Thread
 
 import pytest
 
-from kbus.sbus import Client
+from kbus.sbus import Client, daemon
 from kbus.sbus.aio import AsyncClient
 from kbus.sbus.command import main
-from tests.kernel.helpers import PATIENCE
+from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
-from tests.sbus.forked import run
+from tests.sbus.forked import Forked, run
 from tests.sbus.running import Daemon, closed, receive
 
 
@@ -106,6 +106,37 @@ def test_rule_a_large_message_is_published(without_kbus: StartDaemon) -> None:
             small._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 26_000)
             small.publish("large", payload)
         assert receive(client, 1) == [(b"large", payload)]
+
+
+def test_rule_the_line_that_is_too_long_is_named(without_kbus: StartDaemon) -> None:
+    """Those before it are published."""
+    running = without_kbus()
+    said = "kbus-sbus pub: line 3 of stdin: Message too long; the lines before it are published\n"
+    with running.client() as client:
+        client.subscribe("a")
+        assert client.dropped(PATIENCE) == {}
+        given = b"1\n2\n" + bytes(10_000_000) + b"\n4\n"
+        assert pub(running, "a", "--lines", given=given) == (1, said)
+        assert receive(client, 2) == [(b"a", b"1"), (b"a", b"2")]
+
+
+def test_rule_a_daemon_that_takes_no_more_clients_says_so(without_kbus: StartDaemon) -> None:
+    """To whoever asks for its statistics, too, whose place another client has."""
+    running = without_kbus("--max-user-clients", "1")
+    with running.client() as client:
+        assert client.whoami(PATIENCE)
+        said = f"kbus-sbusd: {running.path} has closed the connection; its log says why\n"
+        assert run(daemon.main, "-a", running.path, "--stats") == (1, b"", said)
+        wait_until(lambda: "user-clients" in running.said(), "its log says why")
+
+
+def test_rule_a_subscriber_that_leaves_tells_what_it_has_missed(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    subscriber = Forked(main, ["sub", "-a", running.path, "--control", "no/such", "--raw", "-n", "1", "a"])
+    with running.client() as client:
+        wait_until(lambda: running.stats()[0]["subscriptions"] == 1, "it has subscribed")
+        client.publish("a", "data")
+    assert subscriber.done() == (1, b"data", "kbus-sbus sub: the daemon has dropped 1 (unknown-control)\n")
 
 
 def test_an_answer_that_comes_too_late_is_for_nobody(without_kbus: StartDaemon) -> None:

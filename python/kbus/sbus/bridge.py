@@ -316,6 +316,8 @@ class Bridge:
             return
         if answer is not None:
             self.traffic.send([peer], [answer], None)
+        elif kind in calling.MESSAGES:
+            peer.counts.published += 1
         # There may be something new to wait for.
         self.traffic.changed.add(peer)
 
@@ -324,12 +326,20 @@ class Bridge:
         if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
             raise PermissionError(f"{key[:40]!r} has no replier")
         if peer.rights is not None:
-            peer.rights.check_publish(key)
+            try:
+                peer.rights.check_publish(key)
+            except Denied as error:
+                peer.drop(counts.PUBLISH_DENIED, error)
+                raise
 
     def _check_serve(self, peer: Peer, key: bytes) -> None:
         self._check_call(peer, key)
         if peer.rights is not None:
-            peer.rights.check_subscribe(key)
+            try:
+                peer.rights.check_subscribe(key)
+            except Denied as error:
+                peer.drop(counts.SUBSCRIBE_DENIED, error)
+                raise
 
     def _tell_who(self, peer: Peer) -> None:
         if not peer.identity.holds():

@@ -24,6 +24,8 @@ CALL, SERVE, UNSERVE, REPLY = b"kbus/call", b"kbus/serve", b"kbus/unserve", b"kb
 ANSWER, SERVED, REQUEST = b"kbus/answer", b"kbus/served", b"kbus/request"
 #: What ``Calls.take`` is for.
 KEYS = frozenset({CALL, SERVE, UNSERVE, REPLY})
+#: Those of them that are messages to others.
+MESSAGES = frozenset({CALL, REPLY})
 
 #: Bytes of a token at most.
 MOST_TOKEN = 64

@@ -7,12 +7,14 @@ Exit status as for ``kbus``: 0 done, 1 failed, 2 wrong command line, 124 timed o
 from __future__ import annotations
 
 import argparse
+import errno
 import itertools
 import json
 import select
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Optional
 
 from ..cli import options, output
@@ -25,6 +27,8 @@ from . import address
 from .client import Client, Received
 from .options import add_protocol
 
+#: Seconds in which a daemon tells a subscriber that leaves what it has dropped.
+_PATIENCE = 1.0
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 
 
@@ -142,11 +146,25 @@ def _pub(client: Client, args: argparse.Namespace) -> None:
     if args.lines:
         if args.data is not None or args.file is not None:
             raise Failure.usage("--lines takes the data from stdin, and from nowhere else")
-        for line in sys.stdin.buffer:
-            client.publish(args.key, line[:-1] if line.endswith(b"\n") else line)
+        _publish_lines(client, args.key)
     else:
         client.publish(args.key, given_data(args) or b"")
-    if client.protocol.has_control and (dropped := client.dropped(args.timeout)):
+    _check_dropped(client, args.timeout)
+
+
+def _publish_lines(client: Client, key: str) -> None:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            client.publish(key, line[:-1] if line.endswith(b"\n") else line)
+        except OSError as error:
+            if error.errno != errno.EMSGSIZE:
+                raise
+            why = f"line {number} of stdin: {error.strerror}; the lines before it are published"
+            raise Failure(why) from error
+
+
+def _check_dropped(client: Client, timeout: float) -> None:
+    if client.protocol.has_control and (dropped := client.dropped(timeout)):
         causes = ", ".join(f"{count} ({cause})" for cause, count in dropped.items())
         raise Failure(f"the daemon has dropped {causes}")
 
@@ -164,6 +182,9 @@ def _sub(client: Client, args: argparse.Namespace) -> None:
             else:
                 put_line(_as_line(message))
             output.flush()
+    # Whoever ends it need not wait for a daemon that does not answer.
+    with suppress(TimeoutError):
+        _check_dropped(client, _PATIENCE)
 
 
 def _whoami(client: Client, args: argparse.Namespace) -> None:

@@ -47,6 +47,9 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
             file=sys.stderr,
         )
         return 1
+    except ConnectionError:
+        print(f"kbus-sbusd: {place} has closed the connection; its log says why", file=sys.stderr)
+        return 1
     except (OSError, ValueError) as error:
         print(f"kbus-sbusd: {place}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return 1
