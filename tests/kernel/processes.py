@@ -271,12 +271,27 @@ def processor_1_taken() -> Iterator[int]:
             file.write_text(value)
 
 
-def workers_time() -> float:
-    """Seconds of processor time that the kernel's workers have had so far."""
-    seconds = 0.0
+def _workers() -> dict[str, float]:
+    """Seconds of processor time that each of the kernel's workers has had so far."""
+    seconds = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
             name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
             if name.startswith("kworker/"):
-                seconds += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+                ticks = sum(map(int, rest.split()[11:13]))
+                seconds[path.parent.name] = ticks / os.sysconf("SC_CLK_TCK")
     return seconds
+
+
+def workers_share(seconds: float) -> float:
+    """Of how many processors the kernel's workers have the time, in so many seconds from now.
+
+    A worker may end at any time: what it has had in the last half of a second before that is not there.
+    """
+    began, worked, before = time.monotonic(), 0.0, _workers()
+    while (passed := time.monotonic() - began) < seconds:
+        time.sleep(0.5)
+        after = _workers()
+        worked += sum(had - before.get(worker, 0.0) for worker, had in after.items())
+        before = after
+    return worked / passed

@@ -19,7 +19,7 @@ from tests.kernel import raw
 from tests.kernel.cgroup import enter
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import fill, take
-from tests.kernel.processes import NOBODY, become, blocked_send, processor_1_taken, workers_time
+from tests.kernel.processes import NOBODY, become, blocked_send, processor_1_taken, workers_share
 from tests.kernel.room import waiting
 
 pytestmark = [pytest.mark.axiom("isolation"), pytest.mark.rule(22, 46)]
@@ -184,9 +184,7 @@ def test_whose_turns_are_lost_keeps_no_worker_busy(ksock: OpenKsock) -> None:
         for full in queues:
             take(full)
         time.sleep(TURN_IS_LOST)
-        began, worked = time.monotonic(), workers_time()
-        time.sleep(WATCHED)
-        share = (workers_time() - worked) / (time.monotonic() - began)
+        share = workers_share(WATCHED)
         assert not any(one.done for one in sending)
     print(f"the workers take {share:.3f} of a processor")
     for one in sending:

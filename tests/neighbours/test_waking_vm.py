@@ -15,7 +15,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, blocked_send, times_slept, workers_time
+from tests.kernel.processes import NOBODY, blocked_send, times_slept, workers_share
 from tests.kernel.test_late import times_late
 from tests.kernel.test_tracing import tracefs
 from tests.neighbours.neighbour import StartNeighbour
@@ -136,9 +136,7 @@ def test_what_is_woken_late_takes_a_part_of_a_processor(
     crowd = f"crowd {4000 // ksocks} nest 5"
     with neighbour(f"open {ksocks} queue 100 {crowd} bind $.Own 1 done loop send $.Own 0 0 read"):
         time.sleep(1)
-        began, worked = time.monotonic(), workers_time()
-        time.sleep(SECONDS)
-        share = (workers_time() - worked) / (time.monotonic() - began)
+        share = workers_share(SECONDS)
     print(f"the workers take {share:.2f} of a processor")
     # The crowd is woken.
     assert 0.02 < share < 0.4
