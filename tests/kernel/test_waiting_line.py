@@ -48,8 +48,8 @@ pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
 TURN = 0.1
 """Seconds, after which whoever is first in line and does not go on has lost its turn."""
-FORGIVEN = 2.5
-"""Seconds, after which a lost turn is forgotten for sure."""
+LATE, FORGIVEN = 2.0, 2.5
+"""Seconds, before which it is not forgotten that a user was late, and after which it is for sure."""
 LARGE = 1 << 18
 """Bytes of data that take a while to free, which NEXTMSG does after it has taken the next message."""
 
@@ -573,7 +573,10 @@ def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
 @pytest.mark.rule(41, 46)
 @pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, open_to_all: None) -> None:
-    """By how much they held up others is known of 20 users."""
+    """By how much they held up others is known of 20 users, of which the one that is least late makes room.
+
+    On a machine with much else to do these have been forgiven by then.
+    """
     full = ksock()
     fill(full, "$.A")
 
@@ -599,9 +602,11 @@ def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, 
         began = time.monotonic()
         for _ in little:
             one_sends_a_little_late(taker)
-        print(f"20 users were late within {time.monotonic() - began:.1f} seconds, of two")
+        little_took = time.monotonic() - began
         take(full)
         prompt.result()
+        print(f"20 users were late in {little_took:.1f} s, one more in {time.monotonic() - began:.1f} s")
+        assert time.monotonic() - began < LATE or little_took > LATE - 5 * TURN
     take(full)
     late.result()
 
