@@ -432,6 +432,7 @@ struct kbus_wake {
  * @count: how many
  * @room: how many fit
  * @is_exhausted: there is no memory for more
+ * @has_senders: some of them may send now
  * @list: the KSocks, with a reference to each
  * @few: what @list is unless there are many
  */
@@ -439,6 +440,7 @@ struct kbus_wakes {
 	u32 count;
 	u32 room;
 	bool is_exhausted;
+	bool has_senders;
 	struct kbus_wake *list;
 	struct kbus_wake few[KBUS_WAKES];
 };
@@ -448,6 +450,7 @@ static inline void kbus_wakes_init(struct kbus_wakes *wakes)
 	wakes->count = 0;
 	wakes->room = KBUS_WAKES;
 	wakes->is_exhausted = false;
+	wakes->has_senders = false;
 	wakes->list = wakes->few;
 }
 
@@ -676,6 +679,7 @@ void kbus_queue_cache_exit(void);
  * @ready_since: since then, in ns, or it has been woken again then
  * @is_nudged: it has
  * @has_turn: it has been ready since then, and first in its line: whoever is behind waits for it
+ * @had_turn: for so long it had, in ns, when another one came before it
  * @seen: kbus_queue.changes when it was last looked at whether it may go on
  */
 struct kbus_wait {
@@ -694,6 +698,7 @@ struct kbus_wait {
 	bool is_nudged;
 	bool has_turn;
 	u64 ready_since;
+	u64 had_turn;
 	u64 seen;
 };
 

@@ -31,6 +31,9 @@
 /* and so long, after which all of it is forgotten. */
 #define KBUS_LATE	(2 * NSEC_PER_SEC)
 
+/* Of messages that are kept so many are told by whoever makes room. */
+#define KBUS_KEPT	2
+
 static struct kbus_ksock *kbus_line_ksock(struct kbus_queue *q)
 {
 	return container_of(q, struct kbus_ksock, q);
@@ -62,9 +65,12 @@ static void kbus_line_add(struct kbus_line *line, struct kbus_wait *wait)
 {
 	struct kbus_wait *first = kbus_line_first(line);
 
-	/* Now another one waits for this. */
-	if (rb_add_cached(&wait->in_line, &line->waits, kbus_line_is_before) && first)
+	/* Now another one waits for this, which may be gone soon: the turn is the same then. */
+	if (rb_add_cached(&wait->in_line, &line->waits, kbus_line_is_before) && first &&
+	    first->has_turn) {
 		first->has_turn = false;
+		first->had_turn = ktime_get_mono_fast_ns() - first->ready_since;
+	}
 	kbus_sum_add(&line->needs, &wait->need, 1);
 	wait->line = line;
 }
@@ -78,6 +84,7 @@ static void kbus_line_remove(struct kbus_wait *wait)
 	kbus_sum_add(&wait->line->needs, &wait->need, -1);
 	wait->line = NULL;
 	wait->has_turn = false;
+	wait->had_turn = 0;
 }
 
 static bool kbus_line_may_forgive(const struct kbus_queue *q)
@@ -273,6 +280,7 @@ void kbus_line_make_ready(struct kbus_queue *q, struct kbus_wait *wait,
 		   kbus_line_ksock(q)->id, KBUS_TRACE_WAIT_WAKE, NULL);
 	WRITE_ONCE(wait->ready, true);
 	wait->ready_since = ktime_get_mono_fast_ns();
+	wait->had_turn = 0;
 	if (wait->line)
 		kbus_line_be_patient(q);
 	else
@@ -321,7 +329,7 @@ static bool kbus_line_begins_before(const struct kbus_line *line, const struct k
 {
 	const struct kbus_wait *first = kbus_line_first(line);
 
-	return first && (!wait->since || first->since < wait->since);
+	return first && first->since < wait->since;
 }
 
 /* Does somebody sleep in the line that began to wait before @wait, and may hold it up? */
@@ -356,16 +364,16 @@ static bool kbus_line_may_go_on(struct kbus_queue *q, const struct kbus_wait *wa
 
 /*
  * Look at kept messages that have not been looked at since the queue changed, which are
- * the first ones. If there are many, a worker goes on with them.
+ * the first ones. If there are more than @most, a worker goes on with them.
  */
-static void kbus_line_settle_kept(struct kbus_queue *q, struct kbus_wakes *wakes)
+static void kbus_line_settle_kept(struct kbus_queue *q, u32 most, struct kbus_wakes *wakes)
 {
 	struct kbus_wait *wait;
 	u32 count = 0;
 
 	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
 	       wait->seen != q->changes) {
-		if (count++ == KBUS_WAKES) {
+		if (count++ == most) {
 			kbus_wake_later(kbus_line_ksock(q), 0);
 			return;
 		}
@@ -434,7 +442,7 @@ static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
 		return;
 	if (!wait->has_turn) {
 		wait->has_turn = true;
-		wait->ready_since = ktime_get_mono_fast_ns();
+		wait->ready_since = ktime_get_mono_fast_ns() - wait->had_turn;
 	}
 	kbus_line_be_patient(q);
 }
@@ -462,7 +470,7 @@ void kbus_line_settle(struct kbus_queue *q, struct kbus_wakes *wakes)
 	lockdep_assert_held(&q->lock);
 	kbus_line_settle_lines(q, wakes);
 	q->changes++;
-	kbus_line_settle_kept(q, wakes);
+	kbus_line_settle_kept(q, KBUS_KEPT, wakes);
 }
 
 /* For a worker: look at more of them. Return how long it takes, in ns. */
@@ -475,7 +483,7 @@ u64 kbus_line_go_on(struct kbus_queue *q)
 	began = kbus_stopwatch_start();
 	spin_lock(&q->lock);
 	kbus_line_settle_lines(q, &wakes);
-	kbus_line_settle_kept(q, &wakes);
+	kbus_line_settle_kept(q, KBUS_STEP, &wakes);
 	spin_unlock(&q->lock);
 	return kbus_stopwatch_stop(began);
 }

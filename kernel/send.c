@@ -54,28 +54,43 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
  * Others' memory is reclaimed by them, but a group at its limit may be full of what can be
  * dropped at once. So the sender does it if need be, but does not lose much time for any
  * user, unless it is ready to wait for who must have the message: after it has, it lets 20
- * times as long pass before anybody does it again, but not longer than it takes a sender to
- * be throttled.
+ * times as long pass before anybody does it again,
  */
 #define KBUS_TIRED	20
-#define KBUS_TIRED_MAX	(100 * NSEC_PER_MSEC)
+/* more often than that if it took longer than this, in proportion: it was not dropped at once, */
+#define KBUS_TIRED_SLOW	(10 * NSEC_PER_MSEC)
+/* but no longer than this. */
+#define KBUS_TIRED_MAX	(60ULL * NSEC_PER_SEC)
+
+/* When a task began to reclaim memory, in ns: by the clock, and of its own time */
+struct kbus_reclaim {
+	u64 began;
+	u64 own;
+};
 
 /* There is no memory for a group at once: may the sender reclaim some, from now on? */
 static bool kbus_send_may_reclaim(const struct kbus_send *s, const struct kbus_share *share,
-				  u64 *began)
+				  struct kbus_reclaim *reclaim)
 {
-	*began = ktime_get_ns();
+	reclaim->began = ktime_get_ns();
+	reclaim->own = current->se.sum_exec_runtime;
 	return (s->when_full == KBUS_FULL_WAIT && share->is_due) ||
-		*began >= READ_ONCE(share->first->user->tired_until);
+		reclaim->began >= READ_ONCE(share->first->user->tired_until);
 }
 
-/* It has reclaimed memory of the group's from @began until now. */
-static void kbus_share_took(struct kbus_share *share, u64 began)
+/* It has reclaimed memory of the group's until now. */
+static void kbus_share_took(struct kbus_share *share, const struct kbus_reclaim *reclaim)
 {
-	u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns(), took, rest;
 
-	WRITE_ONCE(share->first->user->tired_until,
-		   now + min_t(u64, KBUS_TIRED * (now - began), KBUS_TIRED_MAX));
+	/* That it got no processor meanwhile is not the group's fault. Its own time has ticks. */
+	took = min(now - reclaim->began,
+		   current->se.sum_exec_runtime - reclaim->own + TICK_NSEC);
+	took = min_t(u64, took, NSEC_PER_SEC);
+	rest = KBUS_TIRED * took;
+	if (took > KBUS_TIRED_SLOW)
+		rest *= (u32)took / (u32)KBUS_TIRED_SLOW;
+	WRITE_ONCE(share->first->user->tired_until, now + min(rest, KBUS_TIRED_MAX));
 }
 
 static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
@@ -88,27 +103,27 @@ static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)
 
 static void kbus_share_fill_others(const struct kbus_send *s, struct kbus_share *share)
 {
-	u64 began;
+	struct kbus_reclaim reclaim;
 
 	kbus_share_fill(share, KBUS_GFP_NO_RECLAIM);
-	if (!share->pool->exhausted || !kbus_send_may_reclaim(s, share, &began))
+	if (!share->pool->exhausted || !kbus_send_may_reclaim(s, share, &reclaim))
 		return;
 	share->pool->exhausted = false;
 	kbus_share_fill(share, KBUS_GFP_OTHERS);
-	kbus_share_took(share, began);
+	kbus_share_took(share, &reclaim);
 }
 
 /* A copy of the message in the group's memory, or NULL if it has none */
 static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_share *share)
 {
+	struct kbus_reclaim reclaim;
 	struct kbus_msg *clone;
-	u64 began;
 
 	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_NO_RECLAIM);
-	if (clone || !kbus_send_may_reclaim(s, share, &began))
+	if (clone || !kbus_send_may_reclaim(s, share, &reclaim))
 		return clone;
 	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_OTHERS);
-	kbus_share_took(share, began);
+	kbus_share_took(share, &reclaim);
 	return clone;
 }
 
@@ -1027,6 +1042,9 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 		s.request = NULL;
 	} else {
 		err = kbus_send_or_wait(&s);
+		/* Whoever may send from now on does not wait until what this one had is freed. */
+		if (wakes->has_senders)
+			kbus_wakes_flush(wakes);
 		ks->last_need = s.home.need;
 		if (!err || kbus_send_used_serial(err)) {
 			ks->last_sent = hdr->id;

@@ -20,7 +20,7 @@
 #include "kbus.h"
 
 /* So many waiters of one KSock are woken by whoever has something for it. */
-#define KBUS_FIRST_WAITERS	16
+#define KBUS_FIRST_WAITERS	3
 /* So many of its crowd are woken in one step. */
 #define KBUS_CROWD_WAITERS	64
 /* So long may waking a KSock of a user's take others on average, in ns, */
@@ -270,6 +270,7 @@ void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __po
 	for (i = 0; i < min_t(u32, wakes->count, KBUS_WAKES); i++) {
 		if (wakes->list[i].ks == ks) {
 			wakes->list[i].events |= events;
+			wakes->has_senders |= !!(events & EPOLLOUT);
 			return;
 		}
 	}
@@ -278,6 +279,8 @@ void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __po
 		return;
 	}
 	kbus_ksock_get(ks);
+	if (events & EPOLLOUT)
+		wakes->has_senders = true;
 	wakes->list[wakes->count++] = (struct kbus_wake) { .ks = ks, .events = events };
 }
 
@@ -313,6 +316,7 @@ void kbus_wakes_wake(struct kbus_wakes *wakes)
 		}
 	}
 	wakes->count = 0;
+	wakes->has_senders = false;
 }
 
 /* Are there fewer who wait than @most? The queue's lock is held. */

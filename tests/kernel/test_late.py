@@ -15,16 +15,19 @@ import pytest
 from kbus import Ksock, reply_to
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import take
+from tests.kernel.helpers import fill, take
 from tests.kernel.module import parameter
 from tests.kernel.patching import one_processor
 from tests.kernel.processes import NOBODY, Polling, opened_by
+from tests.kernel.room import told_to_try_again, waiting
 from tests.kernel.test_tracing import TRACEFS, pytestmark, tracefs
 
 __all__ = ["pytestmark", "tracefs"]
 
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 3
 """How many waiters of a KSock are woken by whoever has something for it."""
+KEPT_AT_ONCE = 2
+"""How many whose message is kept are told of room by whoever makes it."""
 POLLERS, POLLED = 2, 4000
 """So many processes poll an epoll so often: to wake them takes about a millisecond."""
 ROUNDS = 600
@@ -71,6 +74,19 @@ def test_a_crowd_that_has_gone_is_nobodys_concern(ksock: OpenKsock, times_late: 
     for _ in range(3):
         wake(listener, sender, MOST_AT_ONCE)
     assert times_late() == before
+
+
+@pytest.mark.rule(30, 45)
+@pytest.mark.parametrize("count", [KEPT_AT_ONCE, KEPT_AT_ONCE + 1])
+def test_whoever_makes_room_tells_a_few_whose_message_is_kept(
+    ksock: OpenKsock, times_late: Callable[[], int], count: int
+) -> None:
+    full = ksock()
+    fill(full, "$.A")
+    for _ in range(count):
+        told_to_try_again(ksock(nonblocking=True), waiting())
+    take(full)
+    assert times_late() == (count > KEPT_AT_ONCE)
 
 
 @pytest.mark.rule(45)

@@ -637,6 +637,33 @@ def holds_up_others(full: Ksock, newcomer: Ksock) -> bool:
 
 @pytest.mark.rule(41, 46)
 @pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+def test_a_turn_is_the_same_when_an_older_one_has_come_and_gone(ksock: OpenKsock, open_to_all: None) -> None:
+    """It does not begin anew each time an accomplice, who needs more room, joins the line and leaves it."""
+    full, older = ksock(), opened_by(lambda: ksock(nonblocking=True), NOBODY)
+    full.set_max_messages(3)
+    for name in ("$.A", "$.B.C", "$.B.*", "$.B.%"):
+        full.bind(name)
+    for _ in range(3):
+        raw.send(full, raw.message(b"$.A"))
+    told_to_try_again(older, raw.message(b"$.B.C", flags=raw.ALL_OR_WAIT))
+    os.set_blocking(older.fileno(), True)
+    late, prompt = (blocked_send(opened_by(ksock, user), waiting()) for user in (NOBODY, NOBODY - 1))
+    for processor, one in ((1, late), (0, prompt)):
+        os.sched_setaffinity(one.thread_id, {processor})
+    with processor_1_taken():
+        for _ in range(2):
+            take(full)
+        began = time.monotonic()
+        while not prompt.done:
+            left = Transfer(kept=1, deadline=soon(-1), room=0).call(older)
+            assert (left.error, left.kept) == (errno.EAGAIN, 1)
+            assert time.monotonic() - began < LATE / 2
+    older.discard()
+    late.result()
+
+
+@pytest.mark.rule(41, 46)
+@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_one_of_two_threads_that_wait_leaves(ksock: OpenKsock) -> None:
     """The message keeps its place: it holds up a newcomer for as long as the other one sleeps for it."""
     full, sender, newcomer = ksock(), ksock(), ksock(nonblocking=True)
