@@ -243,6 +243,22 @@ def test_a_message_that_needs_less_bytes_goes_on(ksock: OpenKsock, leave: Callab
 
 
 @pytest.mark.rule(22, 37, 41)
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_message_that_needs_less_copies_goes_on(ksock: OpenKsock, comes_first: bool) -> None:
+    """Another KSock of the user, for which the bytes were lacking too, wants only one copy from now on."""
+    listens, twice, other, sender = ksock(), ksock(), ksock(), ksock()
+    other.bind("$.B")
+    for each in (listens, twice, twice) if comes_first else (twice, twice, listens):
+        each.bind("$.A")
+    with parameter("max_user_bytes", 1_000_000):
+        raw.send(sender, raw.message(b"$.B", bytes(200_000)))
+        sending = blocked_send(sender, waiting(bytes(300_000)))
+        twice.want_messages_once(True)
+        sending.result()
+    assert [texts(each) for each in (listens, twice)] == [[bytes(300_000)]] * 2
+
+
+@pytest.mark.rule(22, 37, 41)
 def test_bytes_for_several_ksocks_of_a_user_are_counted_once(ksock: OpenKsock) -> None:
     """What a try has charged to one of them must not be asked for again by the next."""
     listeners, other, sender = [ksock() for _ in range(3)], ksock(), ksock()
