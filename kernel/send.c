@@ -57,7 +57,7 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
  * times as long pass before anybody does it again,
  */
 #define KBUS_TIRED	20
-/* more often than that if it took longer than this, in proportion: it was not dropped at once, */
+/* and longer still, in proportion, if it took longer than this: it was not dropped at once; */
 #define KBUS_TIRED_SLOW	(10 * NSEC_PER_MSEC)
 /* but no longer than this. */
 #define KBUS_TIRED_MAX	(60ULL * NSEC_PER_SEC)

@@ -267,10 +267,11 @@ void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __po
 {
 	u32 i;
 
+	if (events & EPOLLOUT)
+		wakes->has_senders = true;
 	for (i = 0; i < min_t(u32, wakes->count, KBUS_WAKES); i++) {
 		if (wakes->list[i].ks == ks) {
 			wakes->list[i].events |= events;
-			wakes->has_senders |= !!(events & EPOLLOUT);
 			return;
 		}
 	}
@@ -279,8 +280,6 @@ void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __po
 		return;
 	}
 	kbus_ksock_get(ks);
-	if (events & EPOLLOUT)
-		wakes->has_senders = true;
 	wakes->list[wakes->count++] = (struct kbus_wake) { .ks = ks, .events = events };
 }
 
