@@ -10,7 +10,7 @@ import json
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
 from .. import abi
@@ -326,20 +326,19 @@ class Bridge:
         if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
             raise PermissionError(f"{key[:40]!r} has no replier")
         if peer.rights is not None:
-            try:
-                peer.rights.check_publish(key)
-            except Denied as error:
-                peer.drop(counts.PUBLISH_DENIED, error)
-                raise
+            self._count_denied(peer, counts.PUBLISH_DENIED, peer.rights.check_publish, key)
 
     def _check_serve(self, peer: Peer, key: bytes) -> None:
         self._check_call(peer, key)
         if peer.rights is not None:
-            try:
-                peer.rights.check_subscribe(key)
-            except Denied as error:
-                peer.drop(counts.SUBSCRIBE_DENIED, error)
-                raise
+            self._count_denied(peer, counts.SUBSCRIBE_DENIED, peer.rights.check_subscribe, key)
+
+    def _count_denied(self, peer: Peer, cause: str, check: Callable[[bytes], None], key: bytes) -> None:
+        try:
+            check(key)
+        except Denied as error:
+            peer.drop(cause, error)
+            raise
 
     def _tell_who(self, peer: Peer) -> None:
         if not peer.identity.holds():
