@@ -284,7 +284,7 @@ def _workers() -> dict[str, float]:
 
 
 def workers_share(seconds: float) -> float:
-    """Of how many processors the kernel's workers have the time, in so many seconds from now.
+    """How much of a processor the kernel's workers take, in so many seconds from now; 1 is all of one.
 
     A worker may end at any time: what it has had in the last half of a second before that is not there.
     """

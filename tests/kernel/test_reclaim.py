@@ -63,11 +63,16 @@ def listener(open_in: Callable[[Path], Ksock], cgroup: Path) -> Ksock:
     return one
 
 
+def libraries(pattern: str) -> list[Path]:
+    """Files that any machine has, the largest first."""
+    found = {path.resolve() for path in Path("/usr/lib").glob(f"*-linux-gnu*/{pattern}") if path.is_file()}
+    return sorted(found, key=lambda path: -path.stat().st_size)
+
+
 def fill_with_cache(group: Path, number: int) -> None:
     """Enter the cgroup, and read files until it is at its limit; for each number, others."""
     enter(group)
-    libraries = {path.resolve() for path in Path("/usr/lib").glob("*-linux-gnu*/lib*.so.*")}
-    for path in sorted(libraries, key=lambda path: -path.stat().st_size)[number::MOST_CGROUPS]:
+    for path in libraries("lib*.so.*")[number::MOST_CGROUPS]:
         with path.open("rb", buffering=0) as file:
             # What somebody else has read before would not be this cgroup's.
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -82,7 +87,6 @@ def use_pages(group: Path) -> None:
     """Enter the cgroup, map files until it has much memory, and use all of their pages again and again."""
     enter(group)
     maps: list[mmap.mmap] = []
-    libraries = {path.resolve() for path in Path("/usr/lib").glob("*-linux-gnu*/**/*.so*") if path.is_file()}
 
     def has() -> int:
         return int((group / "memory.current").read_text())
@@ -96,7 +100,7 @@ def use_pages(group: Path) -> None:
             read()
             time.sleep(0.02)
 
-    for path in sorted(libraries, key=lambda path: -path.stat().st_size):
+    for path in libraries("**/*.so*"):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             maps.append(mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_EXEC))

@@ -244,7 +244,7 @@ def test_a_message_that_needs_less_bytes_goes_on(ksock: OpenKsock, leave: Callab
 
 @pytest.mark.rule(22, 37, 41)
 @pytest.mark.parametrize("comes_first", [True, False])
-def test_a_message_that_needs_less_copies_goes_on(ksock: OpenKsock, comes_first: bool) -> None:
+def test_a_message_that_needs_fewer_copies_goes_on(ksock: OpenKsock, comes_first: bool) -> None:
     """Another KSock of the user, for which the bytes were lacking too, wants only one copy from now on."""
     listens, twice, other, sender = ksock(), ksock(), ksock(), ksock()
     other.bind("$.B")
