@@ -24,6 +24,7 @@ from kbus.sbus.calling import (
     TOO_LARGE,
 )
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
+from tests.kernel.module import parameter
 from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import Daemon, nothing_more, receive, settle
 
@@ -252,6 +253,45 @@ def test_rules_are_for_requests_too(daemon: StartDaemon, tmp_path: Path, ksock: 
         call(client, b"t", b"b/x")
         assert answer(client) == [b"t", NO_REPLIER, b""]
         assert [serve(client, key) for key in (b"a/y", b"b/y", b"c/y")] == [DENIED, DENIED, b""]
+
+
+def test_a_reply_for_which_there_was_no_memory_can_be_sent_again(
+    daemon: StartDaemon, ksock: OpenKsock
+) -> None:
+    asker = ksock()
+    with daemon().client() as client:
+        assert serve(client, b"a") == b""
+        asker.send_msg(Request("$.a"))
+        token, _, _ = answer(client, "kbus/request")
+        reply = token + b"\0" + bytes(100_000)
+        with parameter("max_user_bytes", 1000):
+            client.control("kbus/reply", reply)
+            settle(client)
+        assert client.dropped(PATIENCE) == {"unknown-request": 1}
+        assert asker.num_messages() == 0
+        client.control("kbus/reply", reply)
+        assert final(asker).data == bytes(100_000)
+        client.control("kbus/reply", reply)
+        assert client.dropped(PATIENCE) == {"unknown-request": 2}
+
+
+def test_a_reply_that_the_asker_has_no_room_for_is_over(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    asker = ksock()
+    asker.bind("$.b")
+    with daemon().client() as client:
+        assert serve(client, b"a") == b""
+        asker.send_msg(Request("$.a"))
+        token, _, _ = answer(client, "kbus/request")
+        with parameter("max_queue_bytes", 5000):
+            asker.send_msg(Message("$.b", bytes(2000)))
+            client.control("kbus/reply", token + b"\0" + bytes(4000))
+            settle(client)
+        assert client.dropped(PATIENCE) == {"unknown-request": 1}
+        assert asker.wait_for_msg(0) is not None
+        assert final(asker).name == "$.KBUS.Replier.NoRoom"
+        client.control("kbus/reply", token + b"\0")
+        assert client.dropped(PATIENCE) == {"unknown-request": 2}
+        assert asker.wait_for_msg(0) is None
 
 
 def test_nonsense_is_counted(daemon: StartDaemon) -> None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from typing import Optional, cast
+from typing import Optional
 
 from . import counts
-from .mmsg import Sender
 from .packets import Protocol
 from .peer import Peer
 from .rules import BadRule, Rules, parse
@@ -60,39 +59,30 @@ class RulesFile:
         return content
 
 
-def readers(key: bytes, subscribers: Iterable[Peer]) -> list[Peer]:
-    """Return who of the subscribers gets messages with a key, and one that counts them for the others."""
+def readers(key: bytes, subscribers: Iterable[Peer]) -> Receivers:
+    """Return who of the subscribers gets messages with a key, and who is to be counted for the others."""
     allowed: list[Peer] = []
     denied: list[Peer] = []
     for peer in subscribers:
         may = peer.rights is None or peer.rights.may_receive(key)
         (allowed if may else denied).append(peer)
-    if denied:
-        # It stands where a client does, so that messages cost nothing more when nobody is denied any.
-        allowed.append(cast(Peer, _Withheld(key, denied)))
-    return allowed
+    return allowed, Withheld(key, denied) if denied else None
 
 
-class _Withheld:
-    """Counts messages for clients that may not have them. It has what is used of a Peer to deliver."""
+class Withheld:
+    """Counts messages for the subscribers of a key that may not have them."""
 
     def __init__(self, key: bytes, peers: Sequence[Peer]) -> None:
         self._detail = f"subscribe to {key[:60]!r}"
         self._peers = peers
 
-    def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
-        return self._count(1, publisher)
-
-    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
-        return self._count(len(packets), publisher)
-
-    def drop(self, cause: str, detail: object = "") -> None:
-        """It is for nobody here, whatever else it is dropped for."""
-        self._count(1, None)
-
-    def _count(self, count: int, publisher: Optional[Peer]) -> bool:
+    def count(self, count: int, publisher: Optional[Peer]) -> None:
+        """So many messages were withheld, which ``publisher`` has published if that is not None."""
         for peer in self._peers:
             if peer is not publisher or peer.settings.echo:
                 peer.drop(counts.SUBSCRIBE_DENIED, self._detail)
                 peer.counts.dropped[counts.SUBSCRIBE_DENIED] += count - 1
-        return True
+
+
+#: Who gets messages with a key, and who counts them for those who may not have them, if there are any.
+Receivers = tuple[Iterable[Peer], Optional[Withheld]]

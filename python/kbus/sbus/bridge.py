@@ -10,12 +10,12 @@ import json
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from .. import abi
 from . import calling, counts, log, packets, patterns, secret, stats
-from .access import NoRules, RulesFile, readers
+from .access import NoRules, Receivers, RulesFile, readers
 from .bindings import Bindings
 from .bus import Bus
 from .counts import Counts
@@ -119,10 +119,10 @@ class Bridge:
         self.traffic.forget_routes(None)
         log.say(f"{self._rules.path}: {len(self._rules.rules.rules)} rules from now on")
 
-    def _receivers(self, key: bytes) -> Iterable[Peer]:
+    def _receivers(self, key: bytes) -> Receivers:
         """Who gets a message with this key, which is no secret one."""
         subscribers = self.subscriptions.subscribers(key)
-        return subscribers if self._rules is None else readers(key, subscribers)
+        return (subscribers, None) if self._rules is None else readers(key, subscribers)
 
     def disconnect(self, peer: Peer) -> None:
         """Have it no more. What it has published is sent."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Optional
 
 from .. import Ksock, Message, MessageId, Request, reply_to
+from ..answering import settle
 from . import packets
 from .keymap import KeyMap, NameTooLong
 from .rules import Denied
@@ -174,17 +175,18 @@ class Calls:
         self._served.discard(key)
 
     def _reply(self, token: bytes, data: bytes) -> None:
-        request = self._owed.pop(token, None)
+        request = self._owed.get(token)
         if request is None:
             raise Unknown(f"no Request has the token {token[:40]!r}")
         try:
             self._check_length(_packet(ANSWER, bytes(MOST_TOKEN), b""), data)
-            self._opened().send_msg(reply_to(request, data))
+            ended = _send_reply(self._opened(), reply_to(request, data))
         except OSError as error:
-            if error.errno == errno.EMSGSIZE:
-                # It still owes one.
-                self._owed[token] = request
+            # It still owes one.
             raise Unknown(f"the reply fails: {error.strerror}") from error
+        del self._owed[token]
+        if ended:
+            raise Unknown(f"the reply fails: {os.strerror(ended)}")
 
     def _check_length(self, begin: bytes, data: bytes) -> None:
         """Raise OSError if a packet that begins like that, and has this data, is too long for a client."""
@@ -226,6 +228,15 @@ class Calls:
 
 def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> bytes:
     return packets.build(packets.CMSG, kind, b"\0".join((first, second, data)))
+
+
+def _send_reply(ksock: Ksock, reply: Message) -> int:
+    """Return the errno with which the Request is over, 0 if it is answered. Raises OSError if it is not."""
+    try:
+        ksock.send_msg(reply)
+    except OSError as error:
+        return settle(ksock, reply, error)
+    return 0
 
 
 def _status_of(do: Callable[[], None]) -> bytes:

@@ -15,6 +15,7 @@ from typing import Optional
 
 from .. import abi
 from . import counts
+from .access import Receivers, Withheld
 from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement
 from .keymap import KeyMap
 from .mmsg import BATCH, Sender
@@ -27,9 +28,9 @@ _MOST_CACHED = 8192
 #: How often what has come is taken before clients have their turn again.
 _ROUNDS = 4
 
-#: how packets with this key begin, and who gets them
-_Route = tuple[bytes, tuple[Peer, ...]]
-_NO_ROUTE: _Route = (b"", ())
+#: how packets with this key begin, who gets them, and who counts them for those who may not have them
+_Route = tuple[bytes, tuple[Peer, ...], Optional[Withheld]]
+_NO_ROUTE: _Route = (b"", (), None)
 
 #: of a message's header what matters here: from, flags, name_len, data_len
 _unpack_header = struct.Struct("=24x4I").unpack_from
@@ -51,11 +52,11 @@ class Traffic:
     """
 
     def __init__(
-        self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]], most_bytes: int
+        self, bus: Bus, keymap: KeyMap, receivers: Callable[[bytes], Receivers], most_bytes: int
     ) -> None:
         self._bus = bus
         self._keymap = keymap
-        self._subscribers = subscribers
+        self._receivers = receivers
         self._most_bytes = most_bytes
         #: names for KBUS alone to send, and where they would be below another root
         self.reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
@@ -187,8 +188,9 @@ class Traffic:
         if len(self._routes) >= _MOST_CACHED:
             self._routes.clear()
         key = self._keymap.key(name)
-        targets = tuple(self._subscribers(key))
-        route = (b"%s %s\0" % (MSG, key), targets) if targets else _NO_ROUTE
+        receivers, withheld = self._receivers(key)
+        targets = tuple(receivers)
+        route = (b"%s %s\0" % (MSG, key), targets, withheld) if targets or withheld else _NO_ROUTE
         self._routes[name] = route
         return route
 
@@ -219,31 +221,39 @@ class Traffic:
                 continue
             # A careless sender may claim padding where there is no data.
             packet = route[0] + data[data_at : end - (flags >> _PAD_SHIFT)] if data_words else route[0]
-            if len(packet) > most_bytes:
-                self._drop_large(route[1], len(packet))
-                continue
             publisher: Optional[Peer] = None
             if special and sender == own:
                 publisher = special.get(flags >> NUMBER_SHIFT & MOST_NUMBER)
+            if len(packet) > most_bytes:
+                self._drop_large(route, len(packet), publisher)
+                continue
             if route is not last_route or publisher is not last_publisher:
                 if packets:
-                    self.send(last_route[1], packets, last_publisher)
+                    self._forward(last_route, packets, last_publisher)
                 packets = []
                 last_route, last_publisher = route, publisher
             packets.append(packet)
-        if len(packets) == 1 and last_publisher is None:
+        if len(packets) == 1 and last_publisher is None and last_route[2] is None:
             # What a client that waits for an answer waits for: a call less.
             for peer in last_route[1]:
                 if not peer.send(packets[0], None):
                     self.changed.add(peer)
         elif packets:
-            self.send(last_route[1], packets, last_publisher)
+            self._forward(last_route, packets, last_publisher)
         return calm
 
-    def _drop_large(self, targets: Iterable[Peer], length: int) -> None:
+    def _forward(self, route: _Route, packets: list[bytes], publisher: Optional[Peer]) -> None:
+        self.send(route[1], packets, publisher)
+        if route[2] is not None:
+            route[2].count(len(packets), publisher)
+
+    def _drop_large(self, route: _Route, length: int, publisher: Optional[Peer]) -> None:
         """Clients that know only sbus have buffers of a fixed length, and the kernel cuts what is longer."""
-        for peer in targets:
+        for peer in route[1]:
             peer.drop(counts.TOO_LARGE_FOR_CLIENT, f"a packet of {length} bytes, over {self._most_bytes}")
+        if route[2] is not None:
+            # It is for nobody here, whatever else it is dropped for.
+            route[2].count(1, publisher)
 
     def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
         """Send packets to clients. ``publisher`` is who published them, if that matters."""
