@@ -452,6 +452,20 @@ def test_a_request_that_can_never_fit_is_refused_at_once(ksock: OpenKsock) -> No
     assert ksock_stats(sender)["awaiting"] == 0
 
 
+@pytest.mark.rule(24, 42)
+def test_a_request_needs_room_for_its_answer_and_for_what_its_sender_hears(ksock: OpenKsock) -> None:
+    """One slot is set aside, and another one is for the copy."""
+    sender = ksock(nonblocking=True)
+    ksock().bind("$.A", replier=True)
+    sender.bind("$.A")
+    sender.set_max_messages(1)
+    with refused(errno.EBUSY, serials=1):
+        raw.send(sender, waiting(flags=raw.WANT_A_REPLY))
+    sender.set_max_messages(2)
+    raw.send(sender, waiting(flags=raw.WANT_A_REPLY))
+    assert (sender.num_messages(), ksock_stats(sender)["awaiting"]) == (1, 1)
+
+
 @pytest.mark.rule(20, 41, 42)
 @pytest.mark.abi("MAXMSGS")
 def test_a_limit_that_is_lowered_refuses_who_sleeps(ksock: OpenKsock) -> None:
