@@ -72,7 +72,7 @@ def test_soft_error_disconnects(daemon: StartDaemon) -> None:
         flood(running)
         assert is_closed(slow._socket)
         settle(bystander)
-        assert "is disconnected: it asked for that" in running.said()
+        assert "is disconnected: it asked for that if a message would have to wait" in running.said()
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
@@ -171,6 +171,7 @@ def test_hard_error_disconnects(daemon: StartDaemon) -> None:
     with reader(running, "blocking/hard/error") as slow:
         flood(running)
         assert is_closed(slow._socket)
+    assert "is disconnected: it asked for that if its queue is full" in running.said()
 
 
 @pytest.mark.parametrize("order", ["queue", "stack", "random"])

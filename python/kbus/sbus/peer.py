@@ -187,7 +187,8 @@ class Peer:
         if waits and not self._has_room(packet, OVER_QUEUED, OVER_PACKETS * self._limits.packet):
             what = flow.outcome(self.settings, None, is_full=True)
         if what == flow.ERROR:
-            self.doom("it asked for that if a message would have to wait")
+            when = "a message would have to wait" if self.settings.soft == flow.ERROR else "its queue is full"
+            self.doom(f"it asked for that if {when}")
             self.counts.dropped[counts.LEFT] += 1
         elif what == flow.DISCARD:
             self._discard(packet)
