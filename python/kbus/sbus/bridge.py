@@ -11,6 +11,7 @@ import os
 import socket
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Optional
 
 from .. import abi
@@ -243,10 +244,8 @@ class Bridge:
         if peer.rights is None or self._uses_token(pattern) or len(pattern) > abi.MAX_NAME_LEN:
             return
         if patterns.is_exact(pattern, self.protocol.separator):
-            try:
-                peer.rights.check_subscribe(pattern)
-            except Denied as error:
-                peer.drop(counts.SUBSCRIBE_DENIED, error)
+            with suppress(Denied):
+                self._count_denied(peer, counts.SUBSCRIBE_DENIED, peer.rights.check_subscribe, pattern)
 
     def _unsubscribe(self, peer: Peer, pattern: bytes) -> None:
         complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern
