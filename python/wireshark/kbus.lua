@@ -325,6 +325,8 @@ end
 
 -- What KBUS itself says: statuses and events. `data` is the range of it, or nil.
 local function show_event(order, tree, name, m, data)
+	-- A reply may have any name, those of KBUS too.
+	if bit.band(m.flags, SYNTHETIC) == 0 then return end
 	if m.name == "$.KBUS.Replier.NoRoom" and m.kind == "status" then
 		name:add_proto_expert_info(e.status, m.name .. ": the requester had no room for the answer")
 	elseif m.kind == "status" then

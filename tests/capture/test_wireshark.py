@@ -260,6 +260,26 @@ def test_events_are_taken_apart(order: str, tmp_path: Path) -> None:
 
 
 @ORDERS
+def test_a_reply_that_looks_like_an_event_is_none(order: str, tmp_path: Path) -> None:
+    """A replier may give its reply any name."""
+    bound = struct.pack(order + "3I", 1, 9, 6) + b"$.Lamp\0\0"
+    sent: list[Message] = [
+        Reply(name, data, to=4, from_=3, in_reply_to=number(1), id=number(2))
+        for name, data in (
+            (abi.NAME_MESSAGES_LOST, struct.pack(order + "I", 3)),
+            (abi.NAME_REPLIER_BIND_EVENT, bound),
+            (abi.NAME_UNBIND_EVENTS_LOST, b""),
+        )
+    ]
+    file = tmp_path / "replies.pcapng"
+    file.write_bytes(capture(sent, order))
+    names = ("lost", "is_bind", "binder", "name_len", "name")
+    rows = fields(file, *(f"kbus.event.{name}" for name in names), "_ws.expert.message")
+    assert [list(row.values())[:-1] for row in rows] == [[""] * 5] * 3
+    assert not any("lost" in row["_ws.expert.message"] for row in rows)
+
+
+@ORDERS
 def test_text_has_a_field_of_its_own(order: str, tmp_path: Path) -> None:
     file = tmp_path / "text.pcapng"
     file.write_bytes(capture([Announcement("$.A", "grün"), Announcement("$.A", b"\xff")], order))

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import time
+from typing import Optional
 
 import pytest
 
@@ -164,6 +165,24 @@ def test_losses_are_told(ksock: OpenKsock) -> None:
     assert shown == ["0", "1"]
     assert (status, out) == (0, "")
     assert err == "kbus listen: 3 messages were lost in all; --max-messages makes the queue longer\n"
+
+
+@pytest.mark.parametrize("data", [None, b"", b"abc", b"\xff\xff\xff\x7f"], ids=repr)
+def test_a_reply_that_looks_like_a_report_of_losses_is_shown(ksock: OpenKsock, data: Optional[bytes]) -> None:
+    asker, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    with bound("listen", "--json", "$.*", "-n", "2") as process:
+        asker.send_msg(Request("$.A"))
+        reply = reply_to(take(replier), data)
+        reply.name = "$.KBUS.MessagesLost"
+        replier.send_msg(reply)
+        status, out, err = process.end()
+    assert (status, err) == (0, "")
+    shown = [json.loads(line) for line in out.splitlines()]
+    assert [(each["kind"], each["name"]) for each in shown] == [
+        ("request", "$.A"),
+        ("reply", "$.KBUS.MessagesLost"),
+    ]
 
 
 def test_bind_refused() -> None:

@@ -133,7 +133,8 @@ def _append(log: FileIO, line: str) -> None:
 def _messages(ksock: Ksock, signals: EndSignals, timeout: Optional[float]) -> Iterator[Message]:
     """What is to be shown, up to what had arrived when a signal came; losses are told on the way."""
     for message in itertools.chain(until_ended(ksock, signals, timeout), _queued(ksock)):
-        if message.name == abi.NAME_MESSAGES_LOST:
+        # A reply may have any name, that one too.
+        if message.is_synthetic() and message.name == abi.NAME_MESSAGES_LOST:
             (count,) = abi.U32.unpack(message.data or b"")
             say("listen", f"{count} messages were lost: the queue of {ksock.max_messages()} was full")
         else:
