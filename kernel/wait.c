@@ -343,6 +343,7 @@ struct kbus_wait_walk {
 	u64 last;
 	u64 since;
 	struct kbus_msg *at;
+	struct kbus_user *payer;	/* of that; it may have no KSock any more */
 };
 
 /* Is this one among those that are left? */
@@ -425,23 +426,28 @@ static bool kbus_walk_has(const struct kbus_wait_walk *walk, const struct kbus_w
 	return kbus_name_matches(walk->bound, walk->len, name, len);
 }
 
-/* Remember how far the walk has come; return a message that it needs no more. */
-static struct kbus_msg *kbus_walk_stay(struct kbus_wait_walk *walk, struct kbus_wait *wait)
+/* Remember how far the walk has come. */
+static void kbus_walk_stay(struct kbus_wait_walk *walk, struct kbus_wait *wait)
 {
-	struct kbus_msg *before = walk->at;
-
 	walk->since = wait->since;
 	if (walk->on)
-		return NULL;
+		return;
 	walk->at = kbus_wait_ksock(wait)->out;
 	refcount_inc(&walk->at->refs);
-	return before;
+	walk->payer = kbus_user_ref(kbus_wait_ksock(wait)->user);
+}
+
+/* It has gone on from there, or ends. The message may be the last that its payer has. */
+static void kbus_walk_leave(const struct kbus_wait_walk *walk)
+{
+	kbus_msg_put(walk->at);
+	kbus_user_put(walk->payer);
 }
 
 /* Let some of them try again. Return whether there are more. */
 static bool kbus_walk_some(struct kbus_wait_walk *walk, struct kbus_wakes *wakes)
 {
-	struct kbus_msg *before = NULL;
+	const struct kbus_wait_walk before = *walk;
 	struct kbus_wait *wait, *last = NULL;
 	bool more = false;
 	u32 count = 0;
@@ -457,9 +463,10 @@ static bool kbus_walk_some(struct kbus_wait_walk *walk, struct kbus_wakes *wakes
 		last = wait;
 	}
 	if (more)
-		before = kbus_walk_stay(walk, last);
+		kbus_walk_stay(walk, last);
 	spin_unlock(&walk->dev->lock);
-	kbus_msg_put(before);
+	if (more)
+		kbus_walk_leave(&before);
 	return more;
 }
 
@@ -480,7 +487,7 @@ static void kbus_walk(struct kbus_wait_walk *walk)
 		more = kbus_walk_some(walk, &wakes);
 		cond_resched();
 	} while (more);
-	kbus_msg_put(walk->at);
+	kbus_walk_leave(walk);
 }
 
 /*
