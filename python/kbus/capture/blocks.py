@@ -32,6 +32,8 @@ from .pcapng import (
 )
 
 _CHUNK = 1 << 20
+#: How many bytes of what looks like packets are looked at, beside two for each byte that is passed over
+_LOOKED_AT = 1 << 20
 
 #: The shortest body of each kind
 _LEAST = {
@@ -56,8 +58,11 @@ class Damage(NamedTuple):
 class Source(Protocol):
     """Bytes of a file: ``at`` is where in ``data`` the next of them is, ``offset`` where in the file."""
 
-    data: bytes
     at: int
+
+    @property
+    def data(self) -> Union[bytes, bytearray]:
+        """What has been read, and not forgotten."""
 
     @property
     def offset(self) -> int:
@@ -75,10 +80,14 @@ class _Input:
 
     def __init__(self, file: MaybeGzip) -> None:
         self._file = file
-        self.data = b""
+        self.data = bytearray()
         self.at = 0
-        self.offset = 0
+        self._base = 0
         self.error = ""
+
+    @property
+    def offset(self) -> int:
+        return self._base + self.at
 
     def have(self, count: int) -> bool:
         """Return whether there are ``count`` more bytes, having read as many."""
@@ -90,23 +99,16 @@ class _Input:
                 break
             if not more:
                 break
-            self.data = self.data[self.at :] + more
-            self.at = 0
+            if self.at > self.left():
+                # So each byte is moved once at most.
+                del self.data[: self.at]
+                self._base += self.at
+                self.at = 0
+            self.data += more
         return self.left() >= count
 
     def left(self) -> int:
         return len(self.data) - self.at
-
-    def find(self, words: re.Pattern[bytes]) -> Optional[int]:
-        """Return how far ahead one of these is, at a multiple of 4 from here; None if it is not in memory."""
-        match = words.search(self.data, self.at)
-        while match and (match.start() - self.at) % 4:
-            match = words.search(self.data, match.start() + 1)
-        return match.start() - self.at if match else None
-
-    def skip(self, count: int) -> None:
-        self.at += count
-        self.offset += count
 
 
 def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
@@ -117,21 +119,23 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
     data of somebody's message, whatever they look like.
     """
     source = _Input(file)
+    search = Search()
     order: Optional[str] = None
     while source.have(1):
         found = block_at(source, order)
         if isinstance(found, Block):
             if found.kind == SECTION_HEADER:
                 order = found.order
-            source.skip(len(found.raw))
+            source.at += len(found.raw)
             yield found
             continue
         begin = source.offset
         reason, is_torn = found
         if is_torn:
-            source.skip(source.left())
+            source.at += source.left()
         else:
-            _skip_to_block(source, order)
+            source.at += min(4, source.left())
+            search.go_on(source, order)
         yield Damage(begin, source.offset - begin, source.error if is_torn and source.error else reason)
         if is_torn:
             return
@@ -147,7 +151,7 @@ def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bo
     if is_header:
         if not source.have(12):
             return "the file ends inside a block", True
-        order = _order_of(source.data[source.at + 8 : source.at + 12])
+        order = _order_of(bytes(source.data[source.at + 8 : source.at + 12]))
         if order is None:
             return "a section header without its magic number", False
     if order is None:
@@ -157,12 +161,12 @@ def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bo
         return f"a block of {length} bytes", False
     if not source.have(length):
         return "the file ends inside a block", _is_sane(source, order, kind, length)
-    raw = source.data[source.at : source.at + length]
-    if U32[order].unpack_from(raw, length - 4)[0] != length:
+    if U32[order].unpack_from(source.data, source.at + length - 4)[0] != length:
         return "a block that does not end as it begins", False
-    if len(raw) < OVERHEAD + _LEAST[order].get(kind, 0):
+    if length < OVERHEAD + _LEAST[order].get(kind, 0):
         return f"a block of kind {kind} with {length} bytes", False
-    return Block(kind, order, source.offset, raw)
+    with memoryview(source.data) as view:
+        return Block(kind, order, source.offset, bytes(view[source.at : source.at + length]))
 
 
 def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
@@ -175,26 +179,77 @@ def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
     return bool((captured + 3) & ~3 == length - PACKET[order].size - OVERHEAD)
 
 
-def _skip_to_block(source: _Input, order: Optional[str]) -> None:
-    """Go on to the next block that can be trusted, or to the end. Blocks begin at multiples of 4."""
-    # Without a section there are no packets.
-    wanted = (SECTION_HEADER, ENHANCED_PACKET) if order else (SECTION_HEADER,)
-    words = re.compile(b"|".join(re.escape(U32[order or NATIVE].pack(kind)) for kind in wanted))
-    source.skip(min(4, source.left()))
-    while source.have(OVERHEAD):
-        place = source.find(words)
-        if place is None:
-            source.skip(source.left() & ~3)
-            continue
-        source.skip(place)
-        found = block_at(source, order)
-        if isinstance(found, Block) and (found.kind == SECTION_HEADER or has_frame(found)):
-            return
-        source.skip(min(4, source.left()))
-    source.skip(source.left())
+def _candidates(order: Optional[str]) -> re.Pattern[bytes]:
+    """What may be the beginning of a block that can be trusted; without a section there are no packets."""
+    header = re.escape(U32[NATIVE].pack(SECTION_HEADER))
+    if order is None:
+        return re.compile(header)
+    # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
+    fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
+    length = [fours, b".", b".", b"[\\0-\\x0f]"]
+    packet = re.escape(U32[order].pack(ENHANCED_PACKET)) + b"".join(
+        length if order == LITTLE else length[::-1]
+    )
+    return re.compile(header + b"|" + packet, re.DOTALL)
 
 
-def has_frame(block: Block) -> bool:
+_CANDIDATES = {order: _candidates(order) for order in (None, LITTLE, BIG)}
+
+
+class Search:
+    """Finds the next block that can be trusted: a section header, or a packet that a recorder has made.
+
+    What looks like a packet, and is none, costs what it is long. There may be many of them, one inside the
+    other, if somebody has sent such data. So for each byte of the file two at most are looked at, and some
+    more; then the search goes on behind what has cost too much. ``begin`` is where reading began.
+    """
+
+    def __init__(self, begin: int = 0) -> None:
+        self._begin = begin
+        self._looked_at = 0
+
+    def go_on(self, source: Source, order: Optional[str]) -> None:
+        """Go on to that block, or to the end. Blocks begin at multiples of 4 from here.
+
+        What ``source.have`` raises may come from here. Then the search can be gone on with.
+        """
+        words = _CANDIDATES[order]
+        while source.have(OVERHEAD):
+            match = words.search(source.data, source.at)
+            while match and (match.start() - source.at) % 4:
+                match = words.search(source.data, match.start() + 1)
+            if not match:
+                # The last of them may be the beginning of what is looked for.
+                source.at += (source.left() - 4) & ~3
+                continue
+            source.at = match.start()
+            if order is not None and _is_no_packet(source, order):
+                source.at += 4
+                continue
+            found = block_at(source, order)
+            if not isinstance(found, Block):
+                source.at += 4
+            elif found.kind == SECTION_HEADER or _has_frame(found):
+                return
+            else:
+                self._looked_at += len(found.raw)
+                excess = self._looked_at - 2 * (source.offset - self._begin) - _LOOKED_AT
+                source.at += max(4, min(len(found.raw), excess & ~3))
+        source.at += source.left()
+
+
+def _is_no_packet(source: Source, order: str) -> bool:
+    """Whether it is known at once that this is none, as it is of nearly all that look like one."""
+    kind, length = HEAD[order].unpack_from(source.data, source.at)
+    if kind != ENHANCED_PACKET or length > source.left():
+        return False
+    if length < OVERHEAD:
+        return True
+    (again,) = U32[order].unpack_from(source.data, source.at + length - 4)
+    return bool(again != length)
+
+
+def _has_frame(block: Block) -> bool:
     """Return whether a packet is one of a recorder, and whole."""
     try:
         packet = packet_of(block)[2]

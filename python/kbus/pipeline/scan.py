@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbus.capture import pcapng, reader
-from kbus.capture.blocks import Damage, block_at, has_frame
+from kbus.capture.blocks import Damage, Search, block_at
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 
@@ -156,6 +156,7 @@ def scan(
     no damage, but left for later.
     """
     window = _Window(MaybeGzip(file), begin, end)
+    search = Search(begin)
     section_now = known
     damage: Optional[tuple[int, str]] = None
     order = known.order if known else pcapng.NATIVE
@@ -202,7 +203,7 @@ def scan(
                     break
                 damage = window.offset, reason
                 window.at += min(4, window.left())
-            _skip(window, words, section_now)
+            search.go_on(window, section_now.order if section_now else None)
             if may_grow and not window.left():
                 # What follows may yet show that this is less.
                 window.at = damage[0] - window.base
@@ -231,20 +232,3 @@ def _counts(block: Block, section: Section) -> Counts:
         if code in counts and len(value) == 8:
             (counts[code],) = pcapng.U64[block.order].unpack(value)
     return Counts(counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP])
-
-
-def _skip(window: _Window, words: NDArray[np.uint32], section: Optional[Section]) -> None:
-    """Go on to the next block that can be trusted, or to the end."""
-    order = section.order if section else None
-    kinds = [pcapng.SECTION_HEADER, *([pcapng.ENHANCED_PACKET] if order else [])]
-    here = window.at // 4
-    for place in here + np.flatnonzero(np.isin(words[here:], kinds)):
-        window.at = int(place) * 4
-        if not window.have(pcapng.OVERHEAD):
-            break
-        found = block_at(window, order)
-        if isinstance(found, Block) and (found.kind == pcapng.SECTION_HEADER or has_frame(found)):
-            return
-    window.at = max(window.at, len(words) * 4)
-    window.have(1 + len(window.data) - window.at)
-    window.at = len(window.data)
