@@ -91,6 +91,17 @@ def test_all_or_fail(listener: Ksock, capsys: Captured) -> None:
     assert listener.lost_messages() == 0
 
 
+def test_all_or_wait_does_not_wait_for_what_can_never_fit(listener: Ksock, capsys: Captured) -> None:
+    listener.bind("$.A")
+    listener.set_max_messages(1)
+    assert main(["send", "$.A", "--all-or-wait", "--timeout", "600"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "kbus send: can't send $.A: somebody who must get it can never queue it: it needs more than the whole"
+        " queue, so nobody got it\n",
+    )
+
+
 def test_all_or_wait_times_out(listener: Ksock, capsys: Captured) -> None:
     fill(listener)
     assert main(["send", "$.A", "--all-or-wait", "--timeout", "0.1"]) == 124

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         try:
             message_id = _send(ksock, message, args.timeout)
         except OSError as error:
-            raise send_failure(error, ksock, args.name) from error
+            raise send_failure(error, ksock, args.name, args.all_or_wait) from error
     if args.json:
         put_json({"device": args.device, "id": [message_id.network_id, message_id.serial_num]})
     else:
