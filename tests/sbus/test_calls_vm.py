@@ -15,11 +15,13 @@ from kbus.sbus.calling import (
     BUSY,
     DENIED,
     MOST_CALLERS,
+    MOST_OWED,
     MOST_SERVED,
     NO_KEY,
     NO_REPLIER,
     NOT_POSSIBLE,
     REQUEST,
+    SERVED,
     TAKEN,
     TOO_LARGE,
 )
@@ -123,6 +125,8 @@ def test_what_fails_is_answered_too(daemon: StartDaemon, ksock: OpenKsock) -> No
         ):
             call(client, b"t", key)
             assert answer(client) == [b"t", status, b""]
+        client.control("kbus/serve", b"a\0b")
+        assert client.expect_control(SERVED, PATIENCE).payload == b"a\0b\0" + NO_KEY + b"\0"
         call(client, b"one", b"Full")
         call(client, b"two", b"Full")
         assert answer(client) == [b"two", BUSY, b""]
@@ -247,12 +251,14 @@ def test_rules_are_for_requests_too(daemon: StartDaemon, tmp_path: Path, ksock: 
     ksock().bind("$.a.x", replier=True)
     rules = tmp_path / "rules"
     rules.write_text("allow publish * b/\nallow subscribe * a/\nallow both * c/\n")
-    with daemon("--access", str(rules)).client() as client:
+    running = daemon("--access", str(rules))
+    with running.client() as client:
         call(client, b"t", b"a/x")
         assert answer(client) == [b"t", DENIED, b""]
         call(client, b"t", b"b/x")
         assert answer(client) == [b"t", NO_REPLIER, b""]
         assert [serve(client, key) for key in (b"a/y", b"b/y", b"c/y")] == [DENIED, DENIED, b""]
+        assert running.dropped() == {"publish-denied": 2, "subscribe-denied": 1}
 
 
 def test_a_reply_for_which_there_was_no_memory_can_be_sent_again(
@@ -292,6 +298,67 @@ def test_a_reply_that_the_asker_has_no_room_for_is_over(daemon: StartDaemon, kso
         client.control("kbus/reply", token + b"\0")
         assert client.dropped(PATIENCE) == {"unknown-request": 2}
         assert asker.wait_for_msg(0) is None
+
+
+def test_a_client_that_owes_much_gets_no_more_until_it_answers(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    asker = ksock()
+    asker.set_max_messages(10_000)
+    with daemon().client() as client:
+        assert serve(client, b"a") == b""
+        tokens = []
+        for _ in range(MOST_OWED):
+            asker.send_msg(Request("$.a"))
+            tokens.append(answer(client, "kbus/request")[0])
+        for _ in range(2):
+            asker.send_msg(Request("$.a"))
+        settle(client)
+        nothing_more(client)
+        for token in tokens[:2]:
+            client.control("kbus/reply", token + b"\0")
+            assert answer(client, "kbus/request")[0] not in tokens
+
+
+def test_who_comes_after_a_replier_that_has_left_is_one_too(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Whatever descriptors it has got from that one."""
+    asker, running = ksock(), daemon()
+    for _ in range(3):
+        with running.client() as client:
+            assert serve(client, b"a") == b""
+            asker.send_msg(Request("$.a"))
+            token, _, _ = answer(client, "kbus/request")
+            client.control("kbus/reply", token + b"\0")
+            assert final(asker).name == "$.a"
+        wait_until(lambda: asker.find_replier("$.a") is None, "it has left")
+
+
+def test_serving_waits_for_nobody_who_does_not_read(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Rule 32: a listener to binds that has no room makes them fail."""
+    listener = ksock()
+    listener.bind("$.KBUS.ReplierBindEvent")
+    listener.set_max_messages(1)
+    with daemon().client() as client:
+        listener.report_replier_binds(True)
+        try:
+            assert [serve(client, key) for key in (b"a", b"b")] == [b"", BUSY]
+        finally:
+            while listener.read_next_msg() is not None:
+                pass
+            listener.report_replier_binds(False)
+
+
+def test_only_what_was_sent_counts_as_published(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    running = daemon()
+    with running.client() as client:
+        replier = ksock()
+        for key in (b"a", b"KBUS/a"):
+            call(client, b"t", key)
+            assert answer(client)[1] in (NO_REPLIER, NO_KEY)
+        assert running.stats()[0]["published"] == 0
+        replier.bind("$.a", replier=True)
+        call(client, b"t", b"a")
+        replier.send_msg(reply_to(next_request(replier)))
+        assert answer(client)[1] == b""
+        assert running.stats()[0]["published"] == 1
 
 
 def test_nonsense_is_counted(daemon: StartDaemon) -> None:
