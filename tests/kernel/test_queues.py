@@ -289,6 +289,22 @@ def test_each_report_counts_from_the_last(ksock: OpenKsock) -> None:
     assert names(full) == ["$.A"]
 
 
+@pytest.mark.rule(23, 28)
+@pytest.mark.abi("ABANDON")
+def test_it_is_reported_when_a_slot_that_was_set_aside_is_free_again(ksock: OpenKsock) -> None:
+    """There is nothing to read until then."""
+    ksock().bind("$.B", replier=True)
+    full = ksock()
+    full.bind("$.A")
+    full.set_max_messages(1)
+    full.report_lost_messages()
+    id = raw.send(full, raw.message(b"$.B", flags=raw.WANT_A_REPLY))
+    ksock().send_msg(Announcement("$.A"))
+    assert full.num_messages() == 0
+    raw.abandon(full, id)
+    assert [_lost(packet) for packet in packets(full)] == [1]
+
+
 @pytest.mark.rule(23, 37)
 @pytest.mark.abi("REPORTLOST")
 def test_it_is_reported_when_another_ksock_of_the_user_makes_room(

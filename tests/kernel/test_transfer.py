@@ -24,6 +24,7 @@ from tests.kernel.helpers import (
     handler,
     ksock_stats,
     packets,
+    take,
     wait_until,
 )
 from tests.kernel.processes import Polling
@@ -459,6 +460,23 @@ def test_bad_addresses_lose_nothing(ksock: OpenKsock, listener: Ksock) -> None:
     with fails(errno.EFAULT):
         Transfer().call(listener, {"receive": 8})
     assert len(transfer.receive(listener).packets) == 2
+
+
+@pytest.mark.axiom("loss")
+def test_a_kept_message_that_has_no_place_for_its_id_stays_kept(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    full.bind("$.A")
+    full.set_max_messages(1)
+    raw.send(sender, A)
+    done = transfer.send(sender, waiting(b"kept"))
+    assert (done.sent, done.kept) == (0, 1)
+    take(full)
+    done = Transfer(kept=1, room=0).call(sender, {"ids": 8})
+    assert (done.sent, done.error, done.kept) == (0, errno.EFAULT, 1)
+    assert full.num_messages() == 0
+    done = Transfer(kept=1, room=0).call(sender)
+    assert (done.sent, done.kept) == (1, 0)
+    assert take(full).data == b"kept"
 
 
 def timed(ksock: Ksock, room: int = 1 << 16) -> Transfer:
