@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import random
 import re
+import stat
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kbus.capture import CaptureError, Reader, Record, pcapng
+from kbus.capture.compress import compress
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
 from kbus.capture.recover import recover
@@ -177,6 +182,41 @@ def test_what_a_crash_has_left_uncompressed_is_compressed(tmp_path: Path) -> Non
     (zipped,) = tmp_path.iterdir()
     assert zipped.name == left.name + ".gz"
     assert sequences(zipped) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_compressed_is_for_nobody_else_meanwhile(tmp_path: Path) -> None:
+    """The file in the making has the mode of the capture, whatever the umask, and what was planted stays."""
+    source, stolen = tmp_path / "lathe-0-x.pcapng", tmp_path / "stolen"
+    os.mkfifo(source)
+    source.chmod(0o640)
+    part = tmp_path / "lathe-0-x.pcapng.gz.part"
+    part.symlink_to(stolen)
+    before = os.umask(0)
+    try:
+        compressing = threading.Thread(target=compress, args=(source,))
+        compressing.start()
+        with source.open("wb") as writer:
+            while not stolen.exists() and (part.is_symlink() or not part.exists()):
+                time.sleep(0.001)
+            assert not stolen.exists()
+            assert stat.S_IMODE(part.stat().st_mode) == 0o640
+            writer.write(b"content")
+        compressing.join()
+    finally:
+        os.umask(before)
+    zipped = tmp_path / "lathe-0-x.pcapng.gz"
+    assert gzip.decompress(zipped.read_bytes()) == b"content"
+    assert stat.S_IMODE(zipped.stat().st_mode) == 0o640
+    assert list(tmp_path.iterdir()) == [zipped]
+
+
+def test_compressing_follows_no_link(tmp_path: Path) -> None:
+    other, link = tmp_path / "other", tmp_path / "lathe-0-x.pcapng"
+    other.write_bytes(b"secret")
+    link.symlink_to(other)
+    with pytest.raises(OSError, match="symbolic"):
+        compress(link)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lathe-0-x.pcapng", "other"]
 
 
 def test_compressing_replaces_no_file(tmp_path: Path) -> None:

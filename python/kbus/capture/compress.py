@@ -8,12 +8,14 @@ import gzip
 import os
 import queue
 import shutil
+import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Optional
 
-from .part import PART, sync_directory
+from .part import PART
 
 GZIP = ".gz"
 _NICE = 19
@@ -51,25 +53,51 @@ class Compressor:
 
 
 def compress(path: Path) -> Path:
-    """Replace a file by ``FILE.gz``, and return that.
+    """Replace a file by ``FILE.gz``, which has its mode and times, and return that.
 
-    Raises OSError, for instance if there is a ``FILE.gz``; then the file is as it was.
+    No symbolic link is followed. Raises OSError, for instance if there is a ``FILE.gz``; then the file is as
+    it was.
     """
-    zipped = path.with_name(path.name + GZIP)
-    if zipped.exists():
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(zipped))
-    part = zipped.with_name(zipped.name + PART)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with path.open("rb") as source, part.open("wb") as file:
-            with gzip.GzipFile(path.name, "wb", fileobj=file, mtime=0) as target:
-                shutil.copyfileobj(source, target, 1 << 18)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copystat(path, part)
-        os.rename(part, zipped)
+        _replace(directory, path.name)
+    finally:
+        os.close(directory)
+    return path.with_name(path.name + GZIP)
+
+
+def _replace(directory: int, name: str) -> None:
+    zipped, part = name + GZIP, name + GZIP + PART
+    with suppress(FileNotFoundError):
+        os.stat(zipped, dir_fd=directory, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), zipped)
+    _remove(directory, part)
+    try:
+        with open(name, "rb", opener=_opener(directory)) as source:
+            status = os.fstat(source.fileno())
+            mode = stat.S_IMODE(status.st_mode)
+            with open(part, "xb", opener=_opener(directory, mode)) as file:
+                os.fchmod(file.fileno(), mode)
+                with gzip.GzipFile(name, "wb", fileobj=file, mtime=0) as target:
+                    shutil.copyfileobj(source, target, 1 << 18)
+                file.flush()
+                os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+                os.fsync(file.fileno())
+        os.rename(part, zipped, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
-        part.unlink(missing_ok=True)
+        _remove(directory, part)
         raise
-    sync_directory(path.parent)
-    path.unlink(missing_ok=True)
-    return zipped
+    os.fsync(directory)
+    _remove(directory, name)
+
+
+def _opener(directory: int, mode: int = 0) -> Callable[[str, int], int]:
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
+
+    return opener
+
+
+def _remove(directory: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
