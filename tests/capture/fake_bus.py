@@ -98,10 +98,10 @@ class FakeKsock:
 class Recording:
     """A recorder of two devices, and what it says."""
 
-    def __init__(self, bus: FakeBus, directory: Path) -> None:
+    def __init__(self, bus: FakeBus, directory: Path, sync: str = "seal") -> None:
         self.said: list[str] = []
         self._idle = os.pipe()
-        self.files = Files(Policy(directory), "lathe", [0, 1], self._info, self.said.append)
+        self.files = Files(Policy(directory, sync=sync), "lathe", [0, 1], self._info, self.said.append)
         self._bus = bus
         self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
 

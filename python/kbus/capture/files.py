@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -142,6 +143,15 @@ class Files:
         self._received = [before + more for before, more in zip(self._received, received)]
         self._lost = list(lost)
         self._is_synced = False
+
+    def due(self) -> float:
+        """Return when ``tick`` has something to do next, by time.monotonic(), if nothing is appended."""
+        due, every, age = math.inf, self._policy.sync_seconds(), self._policy.rotate_time
+        if self._file is not None and every is not None and not self._is_synced:
+            due = self._synced + every
+        if self._file is not None and age is not None and any(self._received):
+            due = min(due, self._began + age)
+        return due
 
     def tick(self) -> None:
         """Do what it is time for: have the disk keep it, seal the file. To be called after ``append``."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, islice, repeat
@@ -117,8 +118,8 @@ class Recorder:
             if not self._sources.are_open and time.monotonic() >= self._open_at:
                 self._sources.open_more()
                 self._open_at = time.monotonic() + _RETRY
-            due = self._flush_at - time.monotonic() if self._length else _RETRY
-            self._take_from(self._sources.ready(wake, min(seconds, due)))
+            due = min(self._files.due(), self._flush_at if self._length else math.inf)
+            self._take_from(self._sources.ready(wake, min(seconds, _RETRY, due - time.monotonic())))
 
     def _take_from(self, ready: list[int]) -> None:
         arrived: list[_Arrived] = []
