@@ -262,6 +262,33 @@ def test_a_file_that_can_not_be_finished_is_counted(
     assert recording.said == ["can't finish the file: Input/output error"]
 
 
+def test_what_the_disk_has_refused_once_is_not_sealed(
+    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fdatasync() tells of an error once; the next one succeeds, whatever was dropped."""
+    recording = Recording(bus, tmp_path, sync="always")
+    recording.recorder.open()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fdatasync", _failing)
+            bus.send(0, "$.A")
+            recording.until(lambda: recording.files.unfinished == 1)
+        (part,) = tmp_path.iterdir()
+        assert part.suffix == ".part"
+        bus.send(0, "$.B")
+        recording.until(lambda: recording.recorder.state == "recording" and recording.has_read())
+        recording.recorder.snapshot()
+    finally:
+        recording.close()
+    (sealed,) = set(tmp_path.iterdir()) - {part}
+    assert [each.message.name for each in read(sealed)[0]] == ["$.B"]
+    assert recording.said[:2] == [
+        f"{part.name} may lack what was written to it last",
+        "recording stops: Input/output error",
+    ]
+    assert recording.said[2].startswith("recording goes on, after ")
+
+
 def test_what_was_sealed_is_compressed_although_the_last_file_can_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,7 +159,13 @@ class Files:
         if self._file is None:
             return
         if every is not None and not self._is_synced and now >= self._synced + every:
-            self._file.sync()
+            try:
+                self._file.sync()
+            except OSError:
+                # The kernel tells once, and what it could not write it may have dropped.
+                self._say(f"{self._file.path.name}{PART} may lack what was written to it last")
+                self._give_up(self._file)
+                raise
             self._synced, self._is_synced = now, True
         size, age = self._policy.rotate_size, self._policy.rotate_time
         is_long = size is not None and self._file.size >= size
