@@ -334,6 +334,7 @@ void kbus_wait_need_less(struct kbus_ksock *ks)
  * @last: and no longer than since this
  * @since: the one that was looked at last waits since this; those after it are left,
  * @at: by their name, if they are Requests, for which this is that one's message
+ * @payer: who pays for that, and may have no KSock any more
  */
 struct kbus_wait_walk {
 	struct kbus_dev *dev;
@@ -343,7 +344,7 @@ struct kbus_wait_walk {
 	u64 last;
 	u64 since;
 	struct kbus_msg *at;
-	struct kbus_user *payer;	/* of that; it may have no KSock any more */
+	struct kbus_user *payer;
 };
 
 /* Is this one among those that are left? */

@@ -26,7 +26,7 @@ PROCESSOR = 0
 
 
 @pytest.mark.rule(22, 41)
-@pytest.mark.axiom("teardown")
+@pytest.mark.axiom("lifetime")
 def test_a_user_may_go_while_somebody_looks_at_its_request(ksock: OpenKsock, child: StartChild) -> None:
     """The look keeps that message, and so whoever pays for it. Else memory is used that is free."""
     full = ksock()
