@@ -146,19 +146,24 @@ class Files:
 
     def due(self) -> float:
         """Return when ``tick`` has something to do next, by time.monotonic(), if nothing is appended."""
-        due, every, age = math.inf, self._policy.sync_seconds(), self._policy.rotate_time
-        if self._file is not None and every is not None and not self._is_synced:
-            due = self._synced + every
-        if self._file is not None and age is not None and any(self._received):
-            due = min(due, self._began + age)
-        return due
+        return min(self._sync_due(), self._seal_due())
+
+    def _sync_due(self) -> float:
+        every = self._policy.sync_seconds()
+        return math.inf if self._file is None or every is None or self._is_synced else self._synced + every
+
+    def _seal_due(self) -> float:
+        size, age = self._policy.rotate_size, self._policy.rotate_time
+        if self._file is None or not any(self._received):
+            return math.inf
+        if size is not None and self._file.size >= size:
+            return -math.inf
+        return math.inf if age is None else self._began + age
 
     def tick(self) -> None:
         """Do what it is time for: have the disk keep it, seal the file. To be called after ``append``."""
-        now, every = time.monotonic(), self._policy.sync_seconds()
-        if self._file is None:
-            return
-        if every is not None and not self._is_synced and now >= self._synced + every:
+        now = time.monotonic()
+        if self._file is not None and now >= self._sync_due():
             try:
                 self._file.sync()
             except OSError:
@@ -167,10 +172,7 @@ class Files:
                 self._give_up(self._file)
                 raise
             self._synced, self._is_synced = now, True
-        size, age = self._policy.rotate_size, self._policy.rotate_time
-        is_long = size is not None and self._file.size >= size
-        is_old = age is not None and now >= self._began + age
-        if any(self._received) and (is_long or is_old):
+        if now >= self._seal_due():
             self.seal()
 
     def seal(self) -> None:
