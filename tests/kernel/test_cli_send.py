@@ -97,8 +97,7 @@ def test_all_or_wait_does_not_wait_for_what_can_never_fit(listener: Ksock, capsy
     assert main(["send", "$.A", "--all-or-wait", "--timeout", "600"]) == 1
     assert capsys.readouterr() == (
         "",
-        "kbus send: can't send $.A: somebody who must get it can never queue it: it needs more than the whole"
-        " queue, so nobody got it\n",
+        "kbus send: can't send $.A: somebody who must get it can never have room for it, so nobody got it\n",
     )
 
 

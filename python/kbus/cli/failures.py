@@ -20,7 +20,7 @@ TIMED_OUT = 124
 _HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
 _HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
 _NO_MEMORY = (
-    "this user's messages, with this one, take more memory than they may (module parameter max_user_bytes)"
+    "this user's messages and bindings would take more memory than they may (module parameter max_user_bytes)"
 )
 
 
@@ -79,13 +79,11 @@ def bind_failure(error: OSError, ksock: Optional[Ksock], name: str) -> Failure:
 
 def send_failure(error: OSError, ksock: Ksock, name: str, waits: bool = False) -> Failure:
     """Sending a message with the legal ``name`` has failed, one that ``waits`` for room or not."""
-    busy = "somebody who must get it has a full queue"
-    if waits:
-        busy = "somebody who must get it can never queue it: it needs more than the whole queue"
+    busy = "can never have room for it" if waits else "has a full queue"
     reasons = {
         errno.EACCES: "names that begin with $.KBUS. are KBUS's own",
         errno.EADDRNOTAVAIL: "nobody replies to it; `kbus bindings` shows who is there",
-        errno.EBUSY: f"{busy}, so nobody got it",
+        errno.EBUSY: f"somebody who must get it {busy}, so nobody got it",
         errno.EMSGSIZE: f"it is longer than the {ksock.max_message_size()} bytes that a message may have",
         errno.ENOBUFS: _NO_MEMORY,
     }
