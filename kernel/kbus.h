@@ -72,8 +72,11 @@
  * the call fails; nobody is killed for it.
  */
 #define KBUS_GFP		(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-/* For memory of another cgroup's: the caller reclaims little for that one, or nothing. */
+/* For memory of another cgroup's: the caller reclaims little for that one, */
 #define KBUS_GFP_OTHERS		(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
+/* or only what can be dropped at once, as nothing has to be written before, */
+#define KBUS_GFP_NO_WRITING	(KBUS_GFP_OTHERS & ~(__GFP_IO | __GFP_FS))
+/* or nothing. */
 #define KBUS_GFP_NO_RECLAIM	(KBUS_GFP_OTHERS & ~__GFP_DIRECT_RECLAIM)
 
 /* Module parameters (module.c); writable ones are read with READ_ONCE() */
@@ -113,6 +116,8 @@ struct kbus_user {
 	struct hlist_node node;		/* kbus_users_lock */
 	refcount_t refs;
 	kuid_t uid;
+	struct list_head former;	/* in kbus_former_users, until */
+	unsigned long forget_at;	/* this, in jiffies */
 	atomic_t ksocks;
 	atomic_t bindings;
 	atomic_t wide;			/* of them, those that others pay for */
@@ -140,6 +145,8 @@ kuid_t kbus_user_of_current(void);
 struct kbus_user *kbus_user_get(kuid_t uid);
 struct kbus_user *kbus_user_ref(struct kbus_user *user);
 void kbus_user_put(struct kbus_user *user);
+void kbus_user_has_closed(struct kbus_user *user);
+void kbus_users_exit(void);
 bool kbus_user_count(atomic_t *counter, unsigned int limit);
 bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 bool kbus_user_charge_copies(struct kbus_user *user, size_t bytes, u32 copies);

@@ -86,7 +86,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 	err = xa_alloc_cyclic(&dev->ksocks, &ks->id, ks, XA_LIMIT(1, U32_MAX),
 			      &dev->next_ksock_id, KBUS_GFP);
 	if (err < 0) {
-		atomic_dec(&ks->user->ksocks);
+		kbus_user_has_closed(ks->user);
 		kbus_ksock_free(ks);
 		return err == -EBUSY ? -EMFILE : err;
 	}
@@ -125,7 +125,7 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
 	/* Not with the last reference, which may be a sender's. */
-	atomic_dec(&ks->user->ksocks);
+	kbus_user_has_closed(ks->user);
 	/* Whoever is about to wake it keeps it for a moment. */
 	kbus_ksock_put(ks);
 	kbus_spares_put();

@@ -206,6 +206,7 @@ static void __exit kbus_exit(void)
 	kbus_procfs_exit();
 	kbus_devs_exit();
 	kbus_wake_exit();
+	kbus_users_exit();
 	kbus_spares_exit();
 	kbus_queue_cache_exit();
 	kbus_msg_cache_exit();

@@ -19,6 +19,14 @@
 
 static DEFINE_SPINLOCK(kbus_users_lock);
 static DEFINE_HASHTABLE(kbus_users, 10);
+/* Those without a KSock that are remembered, each with a reference; kbus_users_lock */
+static LIST_HEAD(kbus_former_users);
+
+/*
+ * In jiffies, as long as the longest of its accounts is kept: whoever closes its last KSock is
+ * remembered for so long, or up to twice that. Else it could forget what it has cost others.
+ */
+#define KBUS_USER_REMEMBERED	(60 * HZ)
 
 /* One part in so many of a processor's time is for each worker of a user, */
 #define KBUS_USER_SHARE		5
@@ -27,6 +35,9 @@ static DEFINE_HASHTABLE(kbus_users, 10);
 
 static void kbus_user_feed(struct work_struct *work);
 static void kbus_user_nudge(struct work_struct *work);
+static void kbus_users_forget(struct work_struct *work);
+
+static DECLARE_DEFERRABLE_WORK(kbus_forgetting, kbus_users_forget);
 
 /*
  * The user that the current task's quotas count for, one of the initial user namespace.
@@ -70,6 +81,7 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 	spare->uid = uid;
 	refcount_set(&spare->refs, 1);
 	spin_lock_init(&spare->lock);
+	INIT_LIST_HEAD(&spare->former);
 	INIT_LIST_HEAD(&spare->starving);
 	INIT_LIST_HEAD(&spare->late);
 	INIT_LIST_HEAD(&spare->patient);
@@ -103,6 +115,52 @@ void kbus_user_put(struct kbus_user *user)
 		     atomic_read(&user->snapshots) ||
 		     atomic_long_read(&user->snapshot_bytes));
 	kfree(user);
+}
+
+/* The user has a KSock less. */
+void kbus_user_has_closed(struct kbus_user *user)
+{
+	if (!atomic_dec_and_test(&user->ksocks))
+		return;
+	spin_lock(&kbus_users_lock);
+	if (list_empty(&user->former))
+		kbus_user_ref(user);
+	list_move_tail(&user->former, &kbus_former_users);
+	user->forget_at = jiffies + KBUS_USER_REMEMBERED;
+	spin_unlock(&kbus_users_lock);
+	schedule_delayed_work(&kbus_forgetting, KBUS_USER_REMEMBERED);
+}
+
+/* Forget those whose time comes before @now, unless they have a KSock again. */
+static void kbus_users_forget_until(unsigned long now)
+{
+	struct kbus_user *user;
+
+	spin_lock(&kbus_users_lock);
+	while ((user = list_first_entry_or_null(&kbus_former_users, struct kbus_user, former)) &&
+	       time_before_eq(user->forget_at, now)) {
+		list_del_init(&user->former);
+		spin_unlock(&kbus_users_lock);
+		kbus_user_put(user);
+		cond_resched();
+		spin_lock(&kbus_users_lock);
+	}
+	spin_unlock(&kbus_users_lock);
+}
+
+static void kbus_users_forget(struct work_struct *work)
+{
+	kbus_users_forget_until(jiffies);
+	/* Whoever comes later sees to it itself. */
+	if (!list_empty(&kbus_former_users))
+		schedule_delayed_work(&kbus_forgetting, KBUS_USER_REMEMBERED);
+}
+
+/* Nobody has a KSock any more, nor can get one. */
+void kbus_users_exit(void)
+{
+	cancel_delayed_work_sync(&kbus_forgetting);
+	kbus_users_forget_until(jiffies + KBUS_USER_REMEMBERED);
 }
 
 /* One more of something, unless there are @limit already. */
