@@ -482,7 +482,7 @@ int kbus_msg_append(struct kbus_msg *msg, const struct kbus_msg *piece, u32 from
  * kbus_msg_clone() - copy a whole message into memory of another group
  * @msg: the message
  * @group: the group
- * @gfp: KBUS_GFP_OTHERS or KBUS_GFP_NO_RECLAIM
+ * @gfp: KBUS_GFP_OTHERS, KBUS_GFP_NO_WRITING or KBUS_GFP_NO_RECLAIM
  *
  * Return: the copy, or NULL if the group has no memory for it.
  */

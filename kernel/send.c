@@ -62,30 +62,44 @@ void kbus_send_init(struct kbus_send *s, struct kbus_dev *dev, struct kbus_group
 /* but no longer than this. */
 #define KBUS_TIRED_MAX	(60ULL * NSEC_PER_SEC)
 
-/* When a task began to reclaim memory, in ns: by the clock, and of its own time */
+/* When a task began to reclaim memory, and how long it had waited for processors, in ns */
 struct kbus_reclaim {
 	u64 began;
-	u64 own;
+	u64 delay;
+	gfp_t gfp;	/* what it may do for that */
 };
+
+/* How long this task has waited for processors since it began, if the kernel counts that */
+static u64 kbus_run_delay(void)
+{
+#ifdef CONFIG_SCHED_INFO
+	return current->sched_info.run_delay;
+#else
+	return 0;
+#endif
+}
 
 /* There is no memory for a group at once: may the sender reclaim some, from now on? */
 static bool kbus_send_may_reclaim(const struct kbus_send *s, const struct kbus_share *share,
 				  struct kbus_reclaim *reclaim)
 {
 	reclaim->began = ktime_get_ns();
-	reclaim->own = current->se.sum_exec_runtime;
-	return (s->when_full == KBUS_FULL_WAIT && share->is_due) ||
-		reclaim->began >= READ_ONCE(share->first->user->tired_until);
+	reclaim->delay = kbus_run_delay();
+	if (s->when_full == KBUS_FULL_WAIT && share->is_due) {
+		reclaim->gfp = KBUS_GFP_OTHERS;
+		return true;
+	}
+	reclaim->gfp = KBUS_GFP_NO_WRITING;
+	return reclaim->began >= READ_ONCE(share->first->user->tired_until);
 }
 
 /* It has reclaimed memory of the group's until now. */
 static void kbus_share_took(struct kbus_share *share, const struct kbus_reclaim *reclaim)
 {
-	u64 now = ktime_get_ns(), took, rest;
+	u64 now = ktime_get_ns(), took = now - reclaim->began, rest;
 
-	/* That it got no processor meanwhile is not the group's fault. Its own time has ticks. */
-	took = min(now - reclaim->began,
-		   current->se.sum_exec_runtime - reclaim->own + TICK_NSEC);
+	/* That it got no processor meanwhile is not the group's fault; that it slept may be. */
+	took -= min(took, kbus_run_delay() - reclaim->delay);
 	took = min_t(u64, took, NSEC_PER_SEC);
 	rest = KBUS_TIRED * took;
 	if (took > KBUS_TIRED_SLOW)
@@ -109,7 +123,7 @@ static void kbus_share_fill_others(const struct kbus_send *s, struct kbus_share 
 	if (!share->pool->exhausted || !kbus_send_may_reclaim(s, share, &reclaim))
 		return;
 	share->pool->exhausted = false;
-	kbus_share_fill(share, KBUS_GFP_OTHERS);
+	kbus_share_fill(share, reclaim.gfp);
 	kbus_share_took(share, &reclaim);
 }
 
@@ -122,7 +136,7 @@ static struct kbus_msg *kbus_send_clone(const struct kbus_send *s, struct kbus_s
 	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_NO_RECLAIM);
 	if (clone || !kbus_send_may_reclaim(s, share, &reclaim))
 		return clone;
-	clone = kbus_msg_clone(s->home.msg, share->group, KBUS_GFP_OTHERS);
+	clone = kbus_msg_clone(s->home.msg, share->group, reclaim.gfp);
 	kbus_share_took(share, &reclaim);
 	return clone;
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import pickle
 import select
@@ -33,6 +34,7 @@ CLONE_NEWPID = 0x20000000
 Result = TypeVar("Result")
 
 _PR_SET_DUMPABLE = 4
+_new_users = itertools.count(20_000)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -100,6 +102,11 @@ def opened_by(ksock: Callable[[], Ksock], uid: int) -> Ksock:
         return ksock()
     finally:
         os.setresuid(0, 0, 0)
+
+
+def new_user() -> int:
+    """A uid that no test has had: KBUS remembers for a while what a user has cost others."""
+    return next(_new_users)
 
 
 class Child:

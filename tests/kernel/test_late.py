@@ -18,7 +18,7 @@ from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import fill, take
 from tests.kernel.module import parameter
 from tests.kernel.patching import one_processor
-from tests.kernel.processes import NOBODY, Polling, opened_by
+from tests.kernel.processes import NOBODY, Polling, new_user, opened_by
 from tests.kernel.room import told_to_try_again, waiting
 from tests.kernel.test_tracing import TRACEFS, pytestmark, tracefs
 
@@ -102,12 +102,42 @@ def test_a_crowd_without_memory_is_still_one(ksock: OpenKsock, times_late: Calla
     assert times_late() == 1
 
 
+def poll_often(inner: select.epoll) -> None:
+    """Have a thread poll the epoll so often that waking it takes long."""
+    room = (POLLED + 100, POLLED + 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, room)
+    poll = select.poll()
+    for _ in range(POLLED):
+        poll.register(os.dup(inner.fileno()), select.POLLPRI)
+    threading.Thread(target=poll.poll, daemon=True).start()
+
+
+@pytest.mark.rule(45)
+def test_who_closes_and_opens_again_is_remembered(
+    ksock: OpenKsock, child: StartChild, times_late: Callable[[], int]
+) -> None:
+    """What takes others long is left to a worker, though the user had no KSock for a moment."""
+    user, sender, inner = new_user(), ksock(), select.epoll()
+    for _ in range(POLLERS):
+        child(lambda: poll_often(inner))
+    for _ in range(ROUNDS):
+        with opened_by(ksock, user) as slow:
+            inner.register(slow, select.EPOLLIN)
+            slow.bind("$.Slow")
+            raw.send(sender, raw.message(b"$.Slow"))
+        if times_late():
+            break
+    else:
+        pytest.fail("what is slow is not left to a worker")
+
+
 @pytest.mark.rule(45)
 def test_what_is_quick_for_one_is_no_credit_with_others(
     ksock: OpenKsock, child: StartChild, times_late: Callable[[], int]
 ) -> None:
     """Whoever wakes a KSock that takes long pays no more, because others wake one that does not."""
-    slow, quick, sender = opened_by(ksock, NOBODY), opened_by(ksock, NOBODY), ksock()
+    user, sender = new_user(), ksock()
+    slow, quick = opened_by(ksock, user), opened_by(ksock, user)
     inner, outer = select.epoll(), select.epoll()
     outer.register(quick, select.EPOLLIN)
     inner.register(slow, select.EPOLLIN)
@@ -122,16 +152,8 @@ def test_what_is_quick_for_one_is_no_credit_with_others(
         os.setresuid(0, 0, 0)
         return times_late() == before
 
-    def poll_often() -> None:
-        room = (POLLED + 100, POLLED + 100)
-        resource.setrlimit(resource.RLIMIT_NOFILE, room)
-        poll = select.poll()
-        for _ in range(POLLED):
-            poll.register(os.dup(inner.fileno()), select.POLLPRI)
-        threading.Thread(target=poll.poll, daemon=True).start()
-
     for _ in range(POLLERS):
-        child(poll_often)
+        child(lambda: poll_often(inner))
     for _ in range(ROUNDS):
         raw.send(sender, raw.message(b"$.Slow"))
         os.setresuid(ACCOMPLICE, ACCOMPLICE, 0)

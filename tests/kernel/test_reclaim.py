@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from tests.effort import DIVISOR
 from tests.kernel import raw
 from tests.kernel.cgroup import NewCgroup, cgroup, enter, events, new_cgroup
 from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.processes import new_user, opened_by
 
 __all__ = ["cgroup", "new_cgroup"]
 
@@ -40,13 +43,14 @@ SENDS, PAUSE, USUAL, SHARE = 300, 0.01, 0.002, 0.07
 
 @pytest.fixture
 def open_in(ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild) -> Callable[[Path], Ksock]:
-    """Opens a KSock of a cgroup that is full of clean page cache."""
+    """Opens a KSock of a cgroup that is full of clean page cache; all are one new user's."""
     groups: list[Path] = []
+    user = new_user()
 
     def open_one(group: Path) -> Ksock:
         groups.append(group)
         enter(group)
-        one = ksock()
+        one = opened_by(ksock, user)
         enter(group.parent)
         (group / "memory.max").write_text(str(LIMIT))
         child(lambda: fill_with_cache(group, len(groups) - 1))
@@ -61,6 +65,19 @@ def listener(open_in: Callable[[Path], Ksock], cgroup: Path) -> Ksock:
     one = open_in(cgroup)
     one.bind("$.A")
     return one
+
+
+@pytest.fixture
+def swap() -> Iterator[None]:
+    """Room for pages to be swapped to, in memory."""
+    if subprocess.run(["modprobe", "-q", "zram"]).returncode:
+        pytest.skip("this kernel has nothing to swap to")
+    Path("/sys/block/zram0/disksize").write_text(str(4 * LIMIT))
+    subprocess.run(["mkswap", "/dev/zram0"], check=True)
+    subprocess.run(["swapon", "/dev/zram0"], check=True)
+    yield
+    subprocess.run(["swapoff", "/dev/zram0"], check=True)
+    Path("/sys/block/zram0/reset").write_text("1")
 
 
 def libraries(pattern: str) -> list[Path]:
@@ -117,7 +134,7 @@ def test_what_is_in_use_is_not_reclaimed_again_and_again(
 ) -> None:
     """That takes long, as each page is looked at; a sender who need not wait loses little of its time."""
     enter(cgroup)
-    listener = ksock()
+    listener = opened_by(ksock, new_user())
     enter(cgroup.parent)
     listener.bind("$.A")
     listener.set_max_messages(SENDS)
@@ -134,6 +151,34 @@ def test_what_is_in_use_is_not_reclaimed_again_and_again(
         f"{listener.num_messages()} of {SENDS} messages; {sum(lost):.3f} s are lost, and once more than that"
     )
     assert sum(lost) < SHARE * SENDS * PAUSE
+
+
+@pytest.mark.parametrize("flags", [0, raw.ALL_OR_WAIT])
+def test_who_is_not_ready_to_wait_does_not_swap(
+    ksock: OpenKsock, swap: None, cgroup: Path, child: StartChild, flags: int
+) -> None:
+    """It may take a disk long to write what is in use; if there is nothing else, messages are lost."""
+    enter(cgroup)
+    listener = opened_by(ksock, new_user())
+    enter(cgroup.parent)
+    listener.bind("$.A")
+
+    def take_memory() -> mmap.mmap:
+        enter(cgroup)
+        taken = mmap.mmap(-1, LIMIT)
+        taken[:: mmap.PAGESIZE] = b"x" * (LIMIT // mmap.PAGESIZE)
+        return taken
+
+    child(take_memory)
+    (cgroup / "memory.max").write_text(str(int((cgroup / "memory.current").read_text()) + MIB // 4))
+    before = events(cgroup)["max"]
+    send_at_once(ksock, 3, flags)
+    assert events(cgroup)["max"] > before
+    swapped = int((cgroup / "memory.swap.current").read_text())
+    if flags:
+        assert (listener.num_messages(), swapped > 0) == (3, True)
+    else:
+        assert (listener.lost_messages(), swapped) == (3, 0)
 
 
 @pytest.mark.axiom("loss")
@@ -187,3 +232,22 @@ def test_all_cgroups_of_a_user_have_their_part_together(
         listener.bind("$.A")
     send_at_once(ksock, 1)
     assert sum(listener.num_messages() for listener in listeners) == 1
+
+
+def test_who_closes_and_opens_again_is_remembered(
+    ksock: OpenKsock, new_cgroup: NewCgroup, child: StartChild
+) -> None:
+    """Memory that was reclaimed for a user counts, though it had no KSock for a moment."""
+    user, got = new_user(), []
+    groups = [new_cgroup(f"kbus-test{number}") for number in range(2)]
+    for number, group in enumerate(groups):
+        (group / "memory.max").write_text(str(LIMIT))
+        child(partial(fill_with_cache, group, number))
+    for group in groups:
+        enter(group)
+        with opened_by(ksock, user) as listener:
+            enter(group.parent)
+            listener.bind("$.A")
+            send_at_once(ksock, 1)
+            got.append(listener.num_messages())
+    assert got == [1, 0]

@@ -15,7 +15,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, blocked_send, times_slept, workers_share
+from tests.kernel.processes import NOBODY, blocked_send, new_user, times_slept, workers_share
 from tests.kernel.test_late import times_late
 from tests.kernel.test_tracing import tracefs
 from tests.neighbours.neighbour import StartNeighbour
@@ -58,7 +58,7 @@ def costs_only_whoever_has_it(
     with Stopwatch() as stopwatch:
         for _ in range(MOST_ROUNDS):
             for orders, measured in times.items():
-                with neighbour(orders):
+                with neighbour(orders, uid=new_user()):
                     measured += [stopwatch.measure(what, COUNT, interval) for _ in range(WINDOWS)]
             with_few, with_many = (quiet(measured, "mean") for measured in times.values())
             print(f"{what}: mean {with_few} us, with many who are woken {with_many} us")
@@ -119,7 +119,7 @@ def test_a_few_long_wake_ups_are_forgiven(
 ) -> None:
     """The machine may have been stopped meanwhile. These take more than 50 ms where that is emulated."""
     sender = ksock()
-    with neighbour(f"open 1 queue 10000 bind $.Own 1 nest {6 * POLLERS} done pause"):
+    with neighbour(f"open 1 queue 10000 bind $.Own 1 nest {6 * POLLERS} done pause", uid=new_user()):
         for _ in range(4):
             began = time.monotonic()
             raw.send(sender, raw.message(b"$.Own"))
@@ -134,7 +134,9 @@ def test_what_is_woken_late_takes_a_part_of_a_processor(
 ) -> None:
     """However many KSocks of the user's have a crowd: a fifth, and as much again for all else."""
     crowd = f"crowd {4000 // ksocks} nest 5"
-    with neighbour(f"open {ksocks} queue 100 {crowd} bind $.Own 1 done loop send $.Own 0 0 read"):
+    with neighbour(
+        f"open {ksocks} queue 100 {crowd} bind $.Own 1 done loop send $.Own 0 0 read", uid=new_user()
+    ):
         time.sleep(1)
         share = workers_share(SECONDS)
     print(f"the workers take {share:.2f} of a processor")
