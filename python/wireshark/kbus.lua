@@ -80,6 +80,7 @@ end
 
 local group, severity = expert.group, expert.severity
 local e = {
+	cut = mark("cut", "Only a part of the packet is here", group.COMMENTS_GROUP, severity.NOTE),
 	malformed = mark("malformed", "This is no packet of `kbus record`", group.MALFORMED, severity.ERROR),
 	bad_crc = mark("bad_crc", "The CRC is wrong", group.CHECKSUM, severity.ERROR),
 	lost = mark("lost", "Messages were lost", group.SEQUENCE, severity.WARN),
@@ -220,8 +221,9 @@ local function in_order(little)
 end
 
 local function what_is_wrong_with_frame(tvb, order)
-	if tvb:len() < tvb:reported_len() then return "cut when it was captured" end
-	if tvb:len() < FRAME_HEADER then return "too short for a frame header" end
+	if tvb:len() < FRAME_HEADER then
+		return tvb:len() < tvb:reported_len() and "cut when it was captured" or "too short for a frame header"
+	end
 	local version, length = order.uint(tvb(0, 2)), order.uint(tvb(2, 2))
 	if version ~= FRAME_VERSION then return "layout of version " .. version end
 	if length < FRAME_HEADER or length > tvb:len() then return "frame header of " .. length .. " bytes" end
@@ -233,7 +235,9 @@ local function show_frame(tvb, order, tree, number)
 	order.add(tree, f.frame_header_len, tvb(2, 2))
 	local crc = order.add(tree, f.crc, tvb(4, 4))
 	local status = "not checked"
-	if kbus.prefs.check_crc then
+	if tvb:len() < tvb:reported_len() then
+		status = "not checked, as the packet is cut"
+	elseif kbus.prefs.check_crc then
 		local expected = crc32(tvb:raw(AFTER_CRC))
 		status = order.uint(tvb(4, 4)) == expected and "good" or "bad"
 		if status == "bad" then
@@ -251,19 +255,23 @@ local function show_frame(tvb, order, tree, number)
 	end
 end
 
--- Where the parts of the message are, or nil and what is wrong with it.
-local function layout(tvb, order)
-	if tvb:len() < MESSAGE_HEADER + END_GUARD_SIZE then return nil, "too short for a message" end
+-- Where the parts of the message are, of which `length` bytes were sent, or nil and what is wrong with it.
+local function layout(tvb, order, length)
+	if tvb:len() < math.min(length, MESSAGE_HEADER) then return nil, "cut when it was captured" end
+	if length < MESSAGE_HEADER + END_GUARD_SIZE then return nil, "too short for a message" end
 	if order.uint(tvb(0, 4)) ~= START_GUARD then return nil, "no start guard" end
 	local flags, name_len, data_words = order.uint(tvb(28, 4)), order.uint(tvb(32, 4)), order.uint(tvb(36, 4))
 	local at = { flags = flags, name_len = name_len, data_len = 4 * data_words }
 	at.name = MESSAGE_HEADER + (bit.band(flags, EXTENDED) ~= 0 and EXTENSION or 0)
 	at.data = at.name + 4 * math.ceil(name_len / 4)
 	at.end_guard = at.data + at.data_len
-	if at.end_guard + END_GUARD_SIZE ~= tvb:len() then return nil, "its lengths do not match" end
-	if order.uint(tvb(at.end_guard, END_GUARD_SIZE)) ~= END_GUARD then return nil, "no end guard" end
+	if at.end_guard + END_GUARD_SIZE ~= length then return nil, "its lengths do not match" end
+	if at.data > tvb:len() then return nil, "cut when it was captured" end
+	at.is_whole = tvb:len() == length
+	if at.is_whole and order.uint(tvb(at.end_guard, END_GUARD_SIZE)) ~= END_GUARD then return nil, "no end guard" end
 	-- A careless sender may claim padding where there is no data, and KBUS does not look.
 	at.data_len = math.max(0, at.data_len - bit.rshift(flags, 30))
+	at.data_there = math.min(at.data_len, tvb:len() - at.data)
 	return at
 end
 
@@ -281,13 +289,14 @@ local function read_message(tvb, order, at)
 		from = order.uint(tvb(24, 4)),
 		flags = at.flags,
 		name = tvb(at.name, at.name_len):raw(),
-		data = at.data_len > 0 and tvb(at.data, at.data_len):raw() or "",
+		data = at.data_there > 0 and tvb(at.data, at.data_there):raw() or "",
 		data_length = at.data_len,
 	}
 	if at.name > MESSAGE_HEADER then
 		m.orig_from, m.final_to = read_pair(tvb(40, 8), order), read_pair(tvb(48, 8), order)
 	end
-	m.text = as_text(m.data)
+	-- The last letter may be cut.
+	m.text = as_text(at.is_whole and m.data or m.data:gsub("[\192-\255][\128-\191]*$", ""))
 	m.kind = m.in_reply_to and (bit.band(m.flags, SYNTHETIC) ~= 0 and "status" or "reply")
 		or bit.band(m.flags, WANT_A_REPLY) ~= 0 and "request" or "announcement"
 	return m
@@ -315,11 +324,15 @@ local function show_message(tvb, order, tree, at, m)
 		show_pair(tree, tvb(48, 8), order, m.final_to, f.final_to, f.final_to_network, f.final_to_local)
 	end
 	local name = tree:add(f.name, tvb(at.name, at.name_len))
-	if at.data_len > 0 then
-		tree:add(f.data, tvb(at.data, at.data_len))
-		if m.text then tree:add_packet_field(f.data_text, tvb(at.data, at.data_len), ENC_UTF_8) end
+	if at.data_there > 0 then
+		tree:add(f.data, tvb(at.data, at.data_there))
+		if m.text then tree:add_packet_field(f.data_text, tvb(at.data, #m.text), ENC_UTF_8) end
 	end
-	order.add(tree, f.end_guard, tvb(at.end_guard, END_GUARD_SIZE))
+	if at.is_whole then
+		order.add(tree, f.end_guard, tvb(at.end_guard, END_GUARD_SIZE))
+	else
+		tree:add_proto_expert_info(e.cut)
+	end
 	return name
 end
 
@@ -365,13 +378,15 @@ local function show(tvb, order, tree, pinfo)
 	local monotonic = order.uint64(tvb(16, 8))
 	note_losses(pinfo.number, order.uint64(tvb(24, 8)))
 	show_frame(tvb, order, tree, pinfo.number)
-	local inner, at = tvb(order.uint(tvb(2, 2))):tvb()
-	at, wrong = layout(inner, order)
+	local header = order.uint(tvb(2, 2))
+	local inner = tvb(header):tvb()
+	local at
+	at, wrong = layout(inner, order, tvb:reported_len() - header)
 	if wrong then return wrong end
 	local m = read_message(inner, order, at)
 	if not pinfo.visited then note_exchange(pinfo.number, m, monotonic) end
 	local name = show_message(inner, order, tree, at, m)
-	show_event(order, tree, name, m, at.data_len > 0 and inner(at.data, at.data_len))
+	show_event(order, tree, name, m, at.data_there > 0 and inner(at.data, at.data_there))
 	show_exchange(tree, pinfo, m, monotonic)
 	pinfo.cols.src = m.from ~= 0 and "KSock " .. m.from or "KBUS"
 	pinfo.cols.dst = m.to ~= 0 and "KSock " .. m.to or ""

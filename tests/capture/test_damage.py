@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kbus import Message
+from kbus import Announcement, Message
 from kbus.capture import CaptureError, Reader, pcapng
+from kbus.capture.recover import recover
 
 from .captures import capture, numbered, read
 
@@ -241,3 +242,48 @@ def test_a_large_message_is_read_in_one_piece() -> None:
     with Reader(io.BytesIO(capture([message, *MESSAGES]))) as reader:
         assert next(reader).message == message
         assert [each.message for each in reader] == MESSAGES
+
+
+LONG = [
+    Announcement("$.Long", bytes([number]) * length)
+    for number, length in enumerate((8, pcapng.MAX_PACKET, 8, pcapng.MAX_REST + pcapng.MAX_PACKET, 8))
+]
+
+
+@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
+def test_long_messages_are_read_whole(order: str, tmp_path: Path) -> None:
+    data = capture(LONG, order)
+    path = tmp_path / "long.pcapng"
+    path.write_bytes(data)
+    records, damage = read(data)
+    assert ([each.message for each in records], damage) == ([each.from_message(each) for each in LONG], [])
+    assert recover(path, tmp_path / "again.pcapng")[1:] == (len(LONG), [])
+    assert (tmp_path / "again.pcapng").read_bytes() == data
+
+
+def test_a_long_message_is_cut_anywhere() -> None:
+    """Then it is what is left of the file that is damaged."""
+    data = capture(LONG[:2])
+    begin = read(data)[0][1].facts.offset
+    whole = pcapng.MAX_PACKET + 32
+    end = len(capture(LONG[:2])) - len(pcapng.interface_statistics(pcapng.NATIVE, 0, 0, 0, 0))
+    for cut in (*range(begin + 1, begin + 80), *range(begin + whole - 8, end)):
+        records, damage = read(data[:cut], strict=False)
+        assert (len(records), [(each.offset, each.length) for each in damage]) == (1, [(begin, cut - begin)])
+
+
+@pytest.mark.parametrize("at", [0, 4, 8, 40, -4])
+def test_a_wrong_byte_in_the_rest_costs_one_message(at: int) -> None:
+    data = bytearray(capture(LONG))
+    rest = data.index(struct.pack("=I", pcapng.REST_OF_PACKET))
+    length = struct.unpack_from("=I", data, rest + 4)[0]
+    data[rest + (at if at >= 0 else length + at)] ^= 0x10
+    records, damage = read(bytes(data), strict=False)
+    assert [each.message.data for each in records] == [each.data for each in (LONG[0], *LONG[2:])]
+    assert damage
+
+
+def test_the_rest_of_a_packet_is_no_message_of_its_own() -> None:
+    """Whatever is sent is what is read: a long message may have a capture inside it."""
+    inner = Announcement("$.File", bytes(pcapng.MAX_PACKET - 1000) + capture(MESSAGES))
+    assert [each.message.name for each in read(capture([inner, *LONG[:1]]))[0]] == ["$.File", "$.Long"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status, abi
 from kbus.capture import Frame, Writer, pcapng
 from kbus.cli.lines import as_line
-from tests.capture.captures import INFO, START, as_recorded, capture
+from tests.capture.captures import INFO, START, as_recorded, capture, read
 from tests.capture.tshark import fields, tshark
 from tests.python.strategies import messages
 
@@ -367,6 +367,66 @@ def test_a_packet_that_another_tool_has_cut(tmp_path: Path) -> None:
             "_ws.expert.message": "No packet of `kbus record`: cut when it was captured",
         }
     ]
+
+
+@pytest.fixture(scope="module", params=[pcapng.LITTLE, pcapng.BIG], ids=["little", "big"])
+def long_messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of messages that are longer than a packet may be for Wireshark, and of short ones."""
+    file = tmp_path_factory.mktemp("long") / "long.pcapng"
+    file.write_bytes(capture(LONG, request.param))
+    return file
+
+
+LETTER = "\u00fc"
+#: A message with this many bytes of data is as long a packet as Wireshark takes.
+MOST_DATA = pcapng.MAX_PACKET - 32 - len(Announcement("$.Long", id=number(1)).to_bytes())
+LONG = [
+    Announcement("$.Long", LETTER * (length // 2), id=number(serial))
+    for serial, length in enumerate((2, MOST_DATA, MOST_DATA + 4, 2, 1 << 20, 9 << 20, 2), 1)
+]
+
+
+def test_tshark_shows_the_beginning_of_long_messages(long_messages: Path) -> None:
+    rows = fields(
+        long_messages,
+        "kbus.id.serial",
+        "frame.len",
+        "frame.cap_len",
+        "kbus.data_len",
+        "_ws.expert.message",
+        options=(),
+    )
+    lengths = [32 + len(each.to_bytes()) for each in LONG]
+    assert [list(row.values()) for row in rows] == [
+        [
+            str(serial),
+            str(length),
+            str(min(length, pcapng.MAX_PACKET)),
+            str((len(each.data or b"") + 3) // 4),
+            "" if length <= pcapng.MAX_PACKET else "Only a part of the packet is here",
+        ]
+        for serial, (length, each) in enumerate(zip(lengths, LONG), 1)
+    ]
+    info = tshark(long_messages, "-T", "fields", "-e", "_ws.col.Info").splitlines()
+    assert info[4] == f'[0:5] A from 0 $.Long {1 << 20} "{49 * LETTER}"...'
+
+
+def test_wiresharks_tools_read_long_messages_to_the_end(long_messages: Path, tmp_path: Path) -> None:
+    """What they write lacks the rest of these, as they do not know the blocks; that is told."""
+    counted = subprocess.run(
+        ["capinfos", "-c", "-M", long_messages], check=True, stdout=subprocess.PIPE, text=True
+    )
+    assert f"Number of packets:   {len(LONG)}" in counted.stdout
+    edited, merged = tmp_path / "edited.pcapng", tmp_path / "merged.pcapng"
+    subprocess.run(["editcap", long_messages, edited], check=True)
+    subprocess.run(["mergecap", "-w", merged, long_messages], check=True)
+    for file in (edited, merged):
+        records, damage = read(file, strict=False)
+        assert [each.message.id for each in records] == [number(serial) for serial in (1, 2, 4, 7)]
+        assert [each.reason for each in damage] == [
+            f"a packet of which {pcapng.MAX_PACKET} bytes are left of {32 + len(LONG[index].to_bytes())}"
+            for index in (2, 4, 5)
+        ]
 
 
 def test_files_of_both_orders_together(tmp_path: Path) -> None:

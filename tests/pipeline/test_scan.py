@@ -105,6 +105,27 @@ def test_pieces_smaller_than_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         assert by_scan(raw) == whole
 
 
+@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
+def test_messages_longer_than_a_packet(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rest is joined to them, whatever the pieces are, and they may be where reading begins."""
+    long = [Announcement("$.Big", bytes([k]) * (pcapng.MAX_PACKET + 1000 * k)) for k in range(3)]
+    raw = capture([long[2], *SAMPLES, *long, *SAMPLES], order=order)
+    rows, damage = by_scan(raw)
+    assert (rows, damage) == by_reader(raw)
+    assert len(rows) == 2 * len(SAMPLES) + 4 and not damage
+    monkeypatch.setattr(scan, "PIECE", 1000)
+    assert by_scan(raw) == (rows, [])
+    ranges = scan.outline(io.BytesIO(raw), 300_000).ranges
+    assert len(ranges) > 2
+    found = 0
+    for begin, end, known in ranges:
+        file = io.BytesIO(raw)
+        file.seek(begin)
+        pieces = scan.scan(file, begin, end, known)
+        found += sum(len(each.run.begins) for each in pieces if isinstance(each, scan.Piece))
+    assert found == len(rows)
+
+
 def test_sections_one_after_the_other_and_gzip() -> None:
     raw = capture(SAMPLES, order=pcapng.BIG) + capture(SAMPLES, info("valve")) + capture([])
     rows, damage = by_scan(gzip.compress(raw))

@@ -20,9 +20,11 @@ from .pcapng import (
     INTERFACE_STATISTICS,
     LITTLE,
     MAX_LENGTH,
+    MAX_REST,
     NATIVE,
     OVERHEAD,
     PACKET,
+    REST_OF_PACKET,
     SECTION,
     SECTION_HEADER,
     STATISTICS,
@@ -165,8 +167,37 @@ def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bo
         return "a block that does not end as it begins", False
     if length < OVERHEAD + _LEAST[order].get(kind, 0):
         return f"a block of kind {kind} with {length} bytes", False
+    if kind == ENHANCED_PACKET:
+        end = _end_of_rest(source, order, length)
+        if end is None:
+            return "the file ends inside a packet", True
+        length = end
     with memoryview(source.data) as view:
         return Block(kind, order, source.offset, bytes(view[source.at : source.at + length]))
+
+
+def _end_of_rest(source: Source, order: str, length: int) -> Optional[int]:
+    """Return where the rest of a packet ends, whose block has ``length`` bytes; None if the file ends before.
+
+    A packet that has none, or of which some tool has left out the rest, ends where its block does.
+    """
+    _, _, _, captured, original = PACKET[order].unpack_from(source.data, source.at + 8)
+    rest, end = original - captured, length
+    if not 0 < rest <= MAX_LENGTH:
+        return length
+    while rest > 0:
+        wanted = OVERHEAD + ((min(rest, MAX_REST) + 3) & ~3)
+        if not source.have(end + 8):
+            return None
+        if HEAD[order].unpack_from(source.data, source.at + end) != (REST_OF_PACKET, wanted):
+            return length
+        if not source.have(end + wanted):
+            return None
+        end += wanted
+        if U32[order].unpack_from(source.data, source.at + end - 4)[0] != wanted:
+            return length
+        rest -= MAX_REST
+    return end
 
 
 def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:

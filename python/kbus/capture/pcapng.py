@@ -16,6 +16,8 @@ SECTION_HEADER = 0x0A0D0D0A
 INTERFACE_DESCRIPTION = 1
 INTERFACE_STATISTICS = 5
 ENHANCED_PACKET = 6
+#: What a packet has beyond MAX_PACKET bytes, right behind its block: of the kinds that are for local use.
+REST_OF_PACKET = 0x80006B62
 
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 #: USER0: what a packet holds is told by who wrote it
@@ -36,6 +38,10 @@ NATIVE = LITTLE if sys.byteorder == "little" else BIG
 OVERHEAD = 12
 #: No block is longer. A message has 16 MiB at most, unless an administrator allows more.
 MAX_LENGTH = 1 << 27
+#: Wireshark's tools end at a longer packet of this link type: WTAP_MAX_PACKET_SIZE_STANDARD.
+MAX_PACKET = 262_144
+#: Nor do they take a block of more than 16 MiB. All blocks with the rest of a packet but the last have this.
+MAX_REST = 8 << 20
 
 #: magic, major and minor version, section length (-1: not said)
 SECTION = {order: struct.Struct(order + "IHHq") for order in (LITTLE, BIG)}
@@ -54,7 +60,10 @@ U64 = {order: struct.Struct(order + "Q") for order in (LITTLE, BIG)}
 
 
 class Block(NamedTuple):
-    """A whole block. ``offset`` is where it begins, in bytes; ``raw`` is all of it, lengths included."""
+    """A whole block. ``offset`` is where it begins, in bytes; ``raw`` is all of it, lengths included.
+
+    To a packet belong the blocks with its rest, if it has some.
+    """
 
     kind: int
     order: str
@@ -125,15 +134,46 @@ def options_of(block: Block, begin: int) -> Iterator[tuple[int, bytes]]:
         begin += (length + 3) & ~3
 
 
+def rests_of_packet(order: str, rest: bytes) -> list[bytes]:
+    """Return the blocks with what a packet has beyond MAX_PACKET, each in pieces to be joined.
+
+    It is whole words.
+    """
+    pieces = []
+    for begin in range(0, len(rest), MAX_REST):
+        part = rest[begin : begin + MAX_REST]
+        length = len(part) + OVERHEAD
+        pieces += [HEAD[order].pack(REST_OF_PACKET, length), part, U32[order].pack(length)]
+    return pieces
+
+
 def packet_of(block: Block) -> tuple[int, int, bytes]:
-    """Return interface, time in units of that, and the bytes of a packet.
+    """Return interface, time in units of that, and the bytes of a packet, with its rest joined to it.
 
     Raises ValueError if the block is too short for them, or they are not all that there were.
     """
     interface, high, low, captured, original = PACKET[block.order].unpack_from(block.raw, 8)
-    begin = 8 + PACKET[block.order].size
-    if begin + captured + 4 > len(block.raw):
-        raise ValueError(f"a packet of {captured} bytes in a block of {len(block.raw)}")
-    if captured != original:
+    begin, (_, end) = 8 + PACKET[block.order].size, HEAD[block.order].unpack_from(block.raw)
+    if begin + captured + 4 > end:
+        raise ValueError(f"a packet of {captured} bytes in a block of {end}")
+    parts = [block.raw[begin : begin + captured]]
+    while end < len(block.raw):
+        _, length = HEAD[block.order].unpack_from(block.raw, end)
+        parts.append(block.raw[end + 8 : end + length - 4])
+        end += length
+    packet = b"".join(parts)[:original]
+    if len(packet) != original or captured > original:
         raise ValueError(f"a packet of which {captured} bytes are left of {original}")
-    return interface, high << 32 | low, block.raw[begin : begin + captured]
+    return interface, high << 32 | low, packet
+
+
+def joined(cut: Block) -> bytes:
+    """Return a packet's block of the same length, in which the rest is joined to it.
+
+    Raises ValueError like ``packet_of``.
+    """
+    interface, ticks, packet = packet_of(cut)
+    head = PACKET[cut.order].pack(interface, ticks >> 32, ticks & 0xFFFFFFFF, len(packet), len(packet))
+    # What is behind the packet would be its options; these have none.
+    body = (head + packet).ljust(len(cut.raw) - OVERHEAD, b"\0")
+    return block(cut.order, ENHANCED_PACKET, body)

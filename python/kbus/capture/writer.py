@@ -14,9 +14,8 @@ from .frame import Frame
 
 #: A block with a packet, up to the message: block, packet, frame
 _PACKET_HEADS = {order: struct.Struct(order + "7I HHI") for order in (pcapng.LITTLE, pcapng.BIG)}
-_BEFORE_MESSAGE = 8 + pcapng.PACKET[pcapng.NATIVE].size + frame.LENGTH
-#: and what there is of it besides the message
-_BESIDES_MESSAGE = _BEFORE_MESSAGE + 4
+#: What there is of it besides the packet
+_BESIDES_PACKET = pcapng.PACKET[pcapng.NATIVE].size + pcapng.OVERHEAD
 
 
 #: When a message was queued (CLOCK_MONOTONIC, ns), its interface, what that had lost by then, and the message
@@ -38,15 +37,20 @@ def packets(order: str, sequence: int, offset: int, arrivals: Iterable[Arrival])
     pieces: list[bytes] = []
     for mono_ns, interface, lost, message in arrivals:
         high, low = divmod(mono_ns + offset, 1 << 32)
-        size = len(message)
-        length = size + _BESIDES_MESSAGE
-        captured = size + frame.LENGTH
+        original = len(message) + frame.LENGTH
+        captured = min(original, pcapng.MAX_PACKET)
+        length = captured + _BESIDES_PACKET
         facts = pack_facts(sequence, mono_ns, lost)
         head = pack_head(
-            pcapng.ENHANCED_PACKET, length, interface, high, low, captured, captured,
+            pcapng.ENHANCED_PACKET, length, interface, high, low, captured, original,
             frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
         )  # fmt: skip
-        pieces += head, facts, message, pack_length(length)
+        if captured == original:
+            pieces += head, facts, message, pack_length(length)
+        else:
+            cut = captured - frame.LENGTH
+            pieces += head, facts, message[:cut], pack_length(length)
+            pieces += pcapng.rests_of_packet(order, message[cut:])
         sequence += 1
     return pieces
 

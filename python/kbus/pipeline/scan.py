@@ -170,9 +170,8 @@ def scan(
             if damage is None:
                 run = packets.run(window.at // 4, None if end is None else end - window.base)
                 if section_now and len(run.begins):
-                    if not section_now.capture:
-                        first = window.data[int(run.begins[0]) * 4 : int(run.ends[0]) * 4]
-                        section_now = section_now.with_first_packet(first)
+                    first = slice(int(run.begins[0]) * 4, int(run.ends[0]) * 4)
+                    section_now = _named(section_now, window.data[first])
                     yield Piece(window.data, words, window.base, run, section_now)
                     window.at = int(run.ends[-1]) * 4
                     continue
@@ -189,6 +188,9 @@ def scan(
                             section_now = without.with_interface(reader.interface_from(found))
                         elif section_now and found.kind == pcapng.INTERFACE_STATISTICS:
                             yield _counts(found, section_now)
+                        elif section_now and found.kind == pcapng.ENHANCED_PACKET:
+                            section_now = _named(section_now, found.raw)
+                            yield _alone(found, section_now)
                     except ValueError as error:
                         yield Damage(found.offset, len(found.raw), str(error))
                     if found.kind == pcapng.SECTION_HEADER and found.order != order:
@@ -216,6 +218,17 @@ def scan(
     if window.error and not window.left() and not may_grow:
         yield Damage(window.offset, 0, window.error)
     yield End(window.offset, section_now)
+
+
+def _named(section: Section, packet: bytes) -> Section:
+    return section if section.capture else section.with_first_packet(packet)
+
+
+def _alone(found: Block, section: Section) -> Piece:
+    """Return a packet, and its rest joined to it, as a piece. Raises ValueError if that is missing."""
+    data = pcapng.joined(found)
+    words = _words(data, found.order)
+    return Piece(data, words, found.offset, Run(np.array([0]), np.array([len(words)])), section)
 
 
 def _words(data: bytes, order: str) -> NDArray[np.uint32]:

@@ -39,7 +39,8 @@ class Packets:
         ends = begins + lengths // 4
         fits = ends <= len(words)
         begins, ends, lengths = begins[fits], ends[fits], lengths[fits]
-        fits = words[ends - 1] == lengths
+        # What is not all of a packet may have its rest behind it, and is looked at alone.
+        fits = (words[ends - 1] == lengths) & (words[begins + 5] == words[begins + 6])
         self.begins: NDArray[np.int64] = begins[fits]
         self._ends: NDArray[np.int64] = ends[fits]
         # The last of each series in which every packet ends where the next begins.
