@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbus.capture.files import Files, Policy
+from kbus.capture.summary import summarize
 from kbus.cli import main
 
 from .captures import INFO, read
@@ -189,6 +190,45 @@ def test_a_reload_while_the_disk_is_full(
     assert recording.said[3] == "recording stops: No space left on device"
     assert recording.said[4].startswith("recording goes on, after ")
     assert len(recording.said) == 5
+
+
+def test_what_is_dropped_is_counted_as_lost(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the recorder, in the next file, and by whoever reads that."""
+    with monkeypatch.context() as patched:
+        patched.setattr(recording.files, "append", _failing)
+        bus.send(0, "$.A", 7)
+        bus.send(1, "$.A", 3)
+        recording.until(lambda: recording.recorder.state == "no room")
+        bus.send(0, "$.B", 2000)
+        reload(bus, recording)
+    recording.until(lambda: len(bus.opened) == 2)
+    assert (recording.recorder.lost, recording.recorder.dropped) == (2010, 2010)
+    recording.recorder.snapshot()
+    assert [summarize(path).lost for path in sorted(tmp_path.iterdir())] == [0, 2010]
+
+
+def test_what_a_full_disk_has_no_room_for_is_told(
+    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGHUP drops it, and the summary and the exit status are still right in the end."""
+
+    def leave_and_end(*_: object) -> list[int]:
+        bus.send(0, "$.A", 7)
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        return []
+
+    monkeypatch.setattr("kbus.capture.source.Ksock", bus.open)
+    monkeypatch.setattr("kbus.capture.sources.Sources.ready", leave_and_end)
+    monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
+    monkeypatch.setattr("kbus.capture.files.Files.append", _failing)
+    assert main(["record", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "kbus record: 0 messages, 7 lost, 1 files, 0 bytes",
+        "kbus record: there was no room for 7 messages",
+    ]
 
 
 def test_sealing_is_no_sign_that_there_is_room(

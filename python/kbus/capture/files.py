@@ -175,14 +175,15 @@ class Files:
         if now >= self._seal_due():
             self.seal()
 
-    def seal(self) -> None:
+    def seal(self, lost: Optional[Sequence[int]] = None) -> None:
         """End the file that is being written: statistics, and its name.
 
-        If that fails, it is left as it is, counted in ``unfinished``, and the next file is another one.
+        Each device has ``lost`` so many by now, or else as many as ``append`` was told last. If that fails, it is left as it is, counted in ``unfinished``, and the next file is another one.
         """
         if self._file is None:
             return
         file, self._file = self._file, None
+        self._lost = list(lost or self._lost)
         try:
             self._append_statistics(file)
             self.last = file.seal(self._policy.sync != "never")
@@ -236,10 +237,10 @@ class Files:
             excess -= size
             self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")
 
-    def finish(self) -> None:
-        """Seal the last file, and wait until all is compressed."""
+    def finish(self, lost: Optional[Sequence[int]] = None) -> None:
+        """Seal the last file, see there, and wait until all is compressed."""
         try:
-            self.seal()
+            self.seal(lost)
         finally:
             if self._compressor:
                 self._compressor.finish()

@@ -42,7 +42,8 @@ class Recorder:
 
     Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given
     to ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written
-    out. ``say`` is told what the user should know.
+    out. ``say`` is told what the user should know. ``messages`` counts those that were read, ``dropped``
+    those of them that are in no file.
 
     A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
     counted there. It goes on when there is room.
@@ -78,11 +79,12 @@ class Recorder:
         self._left_until: Optional[float] = None
         self._left_load: Optional[int] = None
         self.messages = 0
+        self.dropped = 0
 
     @property
     def lost(self) -> int:
-        """How many messages all the KSocks have missed so far."""
-        return sum(source.lost for source in self._sources)
+        """How many messages all the KSocks have missed so far, or there was no room for."""
+        return sum(self._lost())
 
     @property
     def state(self) -> str:
@@ -184,11 +186,20 @@ class Recorder:
         if not self._length:
             return True
         output = self._ring or self._files
-        lost = [source.lost for source in self._sources]
-        if not self._try(lambda: output.append(b"".join(self._pieces), self._received, lost)):
+        if not self._try(lambda: output.append(b"".join(self._pieces), self._received, self._lost())):
             return False
         self._forget()
         return True
+
+    def _lost(self) -> list[int]:
+        return [source.lost for source in self._sources]
+
+    def _drop(self) -> None:
+        """There is no room for what is in memory, if anything is: it is lost."""
+        for source, count in zip(self._sources, self._received):
+            source.lost += count
+        self.dropped += sum(self._received)
+        self._forget()
 
     def _forget(self) -> None:
         self._pieces, self._length, self._received = [], 0, [0] * len(self._sources)
@@ -227,7 +238,7 @@ class Recorder:
 
     def _seal(self) -> None:
         try:
-            self._files.seal()
+            self._files.seal(self._lost())
         except OSError as error:
             self._say(f"can't finish the file: {error.strerror}")
 
@@ -243,8 +254,9 @@ class Recorder:
         if not self.flush():
             # In the next file they would be of another load of the module.
             self._say(f"the last {sum(self._received)} messages are dropped: there is no room for them")
-            self._forget()
         self._seal()
+        # There may be no room for what the file would say of them.
+        self._drop()
         self._sources.close()
         self._left_until = time.monotonic() + seconds
         self._left_load = load_id()
@@ -277,15 +289,15 @@ class Recorder:
                     self._tick()
         self.flush()
 
-    def close(self) -> int:
-        """Stop: take what is queued, seal the file. Returns how many messages there was no room for."""
+    def close(self) -> None:
+        """Stop: take what is queued, seal the file. ``dropped`` counts what there was no room for."""
         self._drain()
+        self._drop()
         self._sources.close()
         try:
-            self._files.finish()
+            self._files.finish(self._lost())
         except OSError as error:
             self._say(f"can't finish the file: {error.strerror}")
-        return sum(self._received)
 
 
 def _ascending(times: list[int], at_least: int) -> list[int]:

@@ -189,11 +189,12 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
             recorder.leave(_LEAVE)
         recorder.step(signals, progress.show())
     _tell_systemd("STOPPING=1")
-    left = recorder.close()
+    recorder.close()
     progress.end()
-    _tell(f"{recorder.messages} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
-    if left:
-        raise Failure(f"there was no room for the last {left} messages")
+    kept = recorder.messages - recorder.dropped
+    _tell(f"{kept} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
+    if recorder.dropped:
+        raise Failure(f"there was no room for {recorder.dropped} messages")
     if files.unfinished:
         raise Failure(f"{files.unfinished} files could not be finished, and are called .part still")
 
