@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Union, cast
 
@@ -36,11 +36,16 @@ def as_recorded(message: Message, order: str) -> bytes:
 
 
 def capture(
-    messages: Sequence[Message], order: str = pcapng.NATIVE, *, buses: Sequence[int] = (0,), first: int = 1
+    messages: Sequence[Message],
+    order: str = pcapng.NATIVE,
+    *,
+    buses: Sequence[int] = (0,),
+    first: int = 1,
+    info: Mapping[str, Any] = INFO,
 ) -> bytes:
     """A section with these messages, a microsecond from one to the next, on each bus in turn; statistics."""
     file = io.BytesIO()
-    writer = Writer(file, INFO, buses, order)
+    writer = Writer(file, info, buses, order)
     for count, message in enumerate(messages):
         frame = Frame(first + count, 5_000_000 + 1000 * count, count // 10)
         writer.write(count % len(buses), START + 1000 * count, frame, [as_recorded(message, order)])

@@ -106,7 +106,7 @@ class Recording:
         self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
 
     def _info(self) -> dict[str, Any]:
-        return {**INFO, "load_id": self._bus.load}
+        return {**INFO, "bus": [0, 1], "load_id": self._bus.load}
 
     def fileno(self) -> int:
         """Never readable."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kbus import Announcement
 from kbus.capture import CaptureError, Reader, Record, pcapng
 from kbus.capture.compress import compress
 from kbus.capture.files import Files, Policy
@@ -23,6 +24,7 @@ from kbus.capture.identity import file_prefix
 from kbus.capture.recover import recover
 from kbus.capture.summary import summarize
 from kbus.capture.writer import packets
+from kbus.cli.info import captures_in
 
 from .captures import INFO, START, capture, numbered, read
 
@@ -106,7 +108,8 @@ def test_keep_deletes_what_was_there_first_whatever_the_clock_says(
 ) -> None:
     """It begins in 1970, is set, and is set back."""
     for number in range(4):
-        (tmp_path / f"lathe-0-20260101T000000Z-{number:04d}.pcapng.gz").write_bytes(bytes(5000))
+        earlier = gzip.compress(capture([Announcement("$.A", bytes(5000))]), compresslevel=0)
+        (tmp_path / f"lathe-0-20260101T000000Z-{number:04d}.pcapng.gz").write_bytes(earlier)
     stamps = iter(["19700101T000000Z", "20260301T000000Z", "20260201T000000Z", "20260202T000000Z"])
     monkeypatch.setattr("time.strftime", lambda *_: next(stamps))
     said: list[str] = []
@@ -143,10 +146,9 @@ def test_a_clock_that_is_set_back_replaces_no_file(
 
 def test_keep_deletes_the_oldest_and_says_so(tmp_path: Path) -> None:
     said: list[str] = []
-    stranger = tmp_path / "lathe-1-20200101T000000Z-0001.pcapng"
-    stranger.write_bytes(bytes(100_000))
-    old = tmp_path / "lathe-0-20200101T000000Z-0001.pcapng.part"
-    old.write_bytes(bytes(1000))
+    old = tmp_path / "lathe-0-20200101T000000Z-0001.pcapng"
+    old.write_bytes(capture(numbered(10)))
+    size = old.stat().st_size
     one = files(Policy(tmp_path, rotate_size=5000, keep=20_000), said)
     for first in range(1, 1001, 10):
         one.append(blocks(first, 10), [10], [0])
@@ -154,11 +156,63 @@ def test_keep_deletes_the_oldest_and_says_so(tmp_path: Path) -> None:
         own = [path.stat().st_size for path in tmp_path.glob("lathe-0-*")]
         assert sum(own) <= 20_000 + 2500
     one.finish()
-    assert stranger.exists() and not old.exists()
+    assert not old.exists()
     left = sorted(tmp_path.glob("lathe-0-*"))
     assert sequences(left[-1])[-1] == 1000
-    assert said[0] == f"{old.name} is deleted, 1000 bytes: there are to be 20000 in all"
+    assert said[0] == f"{old.name} is deleted, {size} bytes: there are to be 20000 in all"
     assert len(said) == 1 + one.sealed - len(left)
+
+
+def test_keep_deletes_nothing_of_anybody_elses(tmp_path: Path) -> None:
+    """Whatever is called like its own files: that tells the header. What is no capture is nobody's."""
+    named = {"device": "lathe-0-east"}, {"bus": 7}, {"bus": [0, 1]}, {"device": None}
+    others = [capture(numbered(1000), info={**INFO, **each}) for each in named]
+    others += [bytes(100_000), gzip.compress(os.urandom(100_000)), b""]
+    for number, content in enumerate(others):
+        for suffix in (".pcapng", ".pcapng.gz"):
+            (tmp_path / f"lathe-0-20200101T000000Z-{number:04d}{suffix}").write_bytes(content)
+    (tmp_path / "lathe-0-20200101T000000Z-9999.pcapng.part").write_bytes(capture(numbered(1000)))
+    os.mkfifo(tmp_path / "lathe-0-20200101T000000Z-9998.pcapng")
+    (tmp_path / "lathe-0-20200101T000000Z-9997.pcapng").mkdir()
+    before = set(tmp_path.iterdir())
+    said: list[str] = []
+    one = files(Policy(tmp_path, rotate_size=1000, keep=5000, compress=True), said)
+    for first in range(1, 1001, 10):
+        one.append(blocks(first, 10), [10], [0])
+        one.tick()
+    one.finish()
+    assert before < set(tmp_path.iterdir())
+    assert len(set(tmp_path.iterdir()) - before) < 10
+    assert all("is deleted" in line and "2020" not in line for line in said), said
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("suffix", [".pcapng", ".pcapng.part"])
+def test_what_a_crash_has_left_twice_is_there_once(compress: bool, suffix: str, tmp_path: Path) -> None:
+    """Of a rename and an unlink, the disk may have had either."""
+    zipped = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng.gz"
+    content = capture(numbered(50))
+    zipped.write_bytes(gzip.compress(content))
+    twin = tmp_path / f"lathe-0-20260101T000000Z-0001{suffix}"
+    twin.write_bytes(content[: 1000 if suffix == ".pcapng.part" else None])
+    assert captures_in([tmp_path]) == [twin if suffix == ".pcapng" else zipped]
+    said: list[str] = []
+    files(Policy(tmp_path, compress=compress), said).finish()
+    assert list(tmp_path.iterdir()) == [zipped]
+    assert said == [f"{twin.name} is removed: {zipped.name} has all of it"]
+
+
+@pytest.mark.parametrize("lack", ["begin", "end", "wrong"])
+def test_what_is_not_in_the_compressed_file_stays(lack: str, tmp_path: Path) -> None:
+    zipped = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng.gz"
+    content = capture(numbered(50))
+    zipped.write_bytes(gzip.compress(content[: 2000 if lack == "end" else None]))
+    if lack == "begin":
+        zipped.write_bytes(zipped.read_bytes()[:-20])
+    twin = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
+    twin.write_bytes(content if lack != "wrong" else content[:-200] + b"1" + content[-199:])
+    files(Policy(tmp_path)).finish()
+    assert sorted(tmp_path.iterdir()) == [twin, zipped]
 
 
 def test_compressed_files_are_the_same(tmp_path: Path) -> None:

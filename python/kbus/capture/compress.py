@@ -47,7 +47,9 @@ class Compressor:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         while (path := self._paths.get()) is not None:
             try:
-                compress(path)
+                # There may have been no room for it meanwhile.
+                with suppress(FileNotFoundError):
+                    compress(path)
             except OSError as error:
                 self._say(f"can't compress {path}: {error.strerror}; it stays as it is")
 

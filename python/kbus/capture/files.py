@@ -12,23 +12,20 @@ from pathlib import Path
 from typing import Any, Optional
 
 from . import pcapng
-from .compress import GZIP, Compressor
-from .identity import file_prefix
+from .compress import Compressor
 from .losses import LOST_BEFORE
 from .part import PART, PartFile, sync_directory
+from .series import SUFFIX, SUFFIXES, Series, stem
 from .writer import section_start
-
-SUFFIX = ".pcapng"
-#: What names of captures end in
-SUFFIXES = (SUFFIX, SUFFIX + PART, SUFFIX + GZIP, SUFFIX + GZIP + PART)
 
 
 @dataclass(frozen=True)
 class Policy:
     """Where captures go, and what becomes of them. Sizes are in bytes, times in seconds; None is no limit.
 
-    A file is sealed when it is longer than ``rotate_size``, or older than ``rotate_time``. All together take
-    no more than ``keep``: the oldest go, but never the one that was sealed last. ``sync`` says when the disk
+    A file is sealed when it is longer than ``rotate_size``, or older than ``rotate_time``. All of the same
+    series that are sealed take no more than ``keep`` with the one that is written: the oldest go, but never
+    the one that was sealed last. ``sync`` says when the disk
     must have what was written: ``never``, ``seal``, ``always``, or every so many seconds.
     """
 
@@ -63,10 +60,12 @@ class Files:
         say: Callable[[str], None],
     ) -> None:
         self._policy = policy
-        self._prefix = file_prefix(device, list(buses))
         self._buses = buses
         self._info = info
         self._say = say
+        self._series = Series(policy.directory, device, buses)
+        with suppress(OSError):
+            self._series.tidy(say)
         self._compressor = self._begin_compressing() if policy.compress else None
         self._file: Optional[PartFile] = None
         self._section: dict[str, Any] = {}
@@ -86,8 +85,9 @@ class Files:
     def _begin_compressing(self) -> Compressor:
         compressor = Compressor(self._say)
         # A crash may have come before an earlier recorder had done it.
-        for path in sorted(self._policy.directory.glob(f"{self._prefix}*{SUFFIX}")):
-            compressor.add(path)
+        for path in self._series.sealed():
+            if path.name.endswith(SUFFIX):
+                compressor.add(path)
         return compressor
 
     def begin(
@@ -122,7 +122,7 @@ class Files:
         while True:
             self._number += 1
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}"
+            path = self._policy.directory / f"{self._series.prefix}{stamp}-{self._number:04d}"
             # The clock has been set back, or another recorder has begun in this second.
             if any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
                 continue
@@ -178,7 +178,8 @@ class Files:
     def seal(self, lost: Optional[Sequence[int]] = None) -> None:
         """End the file that is being written: statistics, and its name.
 
-        Each device has ``lost`` so many by now, or else as many as ``append`` was told last. If that fails, it is left as it is, counted in ``unfinished``, and the next file is another one.
+        Each device has ``lost`` so many by now, or else as many as ``append`` was told last. If that fails,
+        the file is left as it is, counted in ``unfinished``, and the next one is another.
         """
         if self._file is None:
             return
@@ -222,16 +223,14 @@ class Files:
         keep = self._policy.keep
         if keep is None:
             return
-        there = self._policy.directory.glob(self._prefix + "*")
-        by_name = sorted(path for path in there if path.name.endswith(SUFFIXES))
         # The clock, by which names ascend, may have been set back: what is of this run is the newest.
-        self._own[_stem(last)] = self.sealed
-        found = sorted(by_name, key=lambda path: self._own.get(_stem(path), 0))
-        self._own = {name: self._own[name] for name in map(_stem, found) if name in self._own}
+        self._own[stem(last.name)] = self.sealed
+        found = sorted(self._series.sealed(), key=lambda path: self._own.get(stem(path.name), 0))
+        self._own = {name: self._own[name] for name in {stem(path.name) for path in found} & set(self._own)}
         sizes = [_size(path) for path in found]
         excess = sum(sizes) + (self._policy.rotate_size or 0) - keep
         for path, size in zip(found, sizes):
-            if excess <= 0 or _stem(path) == _stem(last):
+            if excess <= 0 or stem(path.name) == stem(last.name):
                 return
             path.unlink(missing_ok=True)
             excess -= size
@@ -244,10 +243,6 @@ class Files:
         finally:
             if self._compressor:
                 self._compressor.finish()
-
-
-def _stem(path: Path) -> str:
-    return path.name.rpartition(SUFFIX)[0]
 
 
 def _size(path: Path) -> int:

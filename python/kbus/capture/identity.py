@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MODULE = Path("/sys/module/kbus")
@@ -34,6 +35,11 @@ def load_id() -> Optional[int]:
         return _MODULE.stat().st_ino
     except OSError:
         return None
+
+
+def bus_of(buses: Sequence[int]) -> Union[int, list[int]]:
+    """Return what a capture of these devices says of them: the number of one, or a list of several."""
+    return buses[0] if len(buses) == 1 else list(buses)
 
 
 def file_prefix(device: str, buses: list[int]) -> str:

@@ -6,14 +6,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
-from ..capture.compress import GZIP
-from ..capture.files import SUFFIXES
 from ..capture.order import by_recording
-from ..capture.part import PART
+from ..capture.series import each_once
 from ..capture.summary import Summary, summarize
 from . import options
 from .failures import Failure
@@ -70,16 +67,8 @@ def captures_in(paths: list[Path]) -> list[Path]:
 
 
 def _captures_of(directory: Path) -> list[Path]:
-    """Each recording once: not also what it was made of, or is being made into."""
-    names = {path.name for path in directory.iterdir() if path.name.endswith(SUFFIXES)}
-    return by_recording(directory / name for name in names if names.isdisjoint(_made_of(name)))
-
-
-def _made_of(name: str) -> Iterator[str]:
-    for suffix in (PART, GZIP):
-        if name.endswith(suffix):
-            name = name[: -len(suffix)]
-            yield name
+    names = [path.name for path in directory.iterdir()]
+    return by_recording(directory / name for name in each_once(names))
 
 
 def check_gone(subcommand: str, path: Path, given: list[Path], error: OSError) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from .. import version
 from ..capture.files import Files, Policy
-from ..capture.identity import boot_id, device_name, load_id
+from ..capture.identity import boot_id, bus_of, device_name, load_id
 from ..capture.recorder import Recorder
 from ..capture.ring import Ring
 from ..capture.source import Source
@@ -72,7 +72,7 @@ def add(subparsers: options.Subparsers) -> None:
         "--keep",
         type=options.size,
         metavar="SIZE",
-        help="delete the oldest files when all are more than SIZE",
+        help="delete the oldest sealed files of the same NAME and devices when all are more than SIZE",
     )
     parser.add_argument("--compress", action="store_true", help="compress sealed files with gzip")
     parser.add_argument(
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
             "device": args.name,
             "boot_id": boot_id(),
             "load_id": load_id(),
-            "bus": buses[0] if len(buses) == 1 else buses,
+            "bus": bus_of(buses),
             "recorder": version.VERSION,
             "bindings": names,
         }

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ..capture import CaptureError
 from ..capture.compress import GZIP
-from ..capture.files import SUFFIX
 from ..capture.part import PART
 from ..capture.recover import recover
+from ..capture.series import SUFFIX
 from . import options
 from .failures import Failure
 from .output import put_line, say

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Which files of a directory are captures, and which of them belong together."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Optional
+
+from .blocks import read_blocks
+from .compress import GZIP
+from .gunzip import MaybeGzip
+from .identity import bus_of, file_prefix
+from .part import PART
+from .pcapng import SECTION_HEADER, Block
+from .reader import info_of
+
+SUFFIX = ".pcapng"
+#: What names of captures end in. Of files whose names differ in that alone, the first has all that there is.
+SUFFIXES = (SUFFIX, SUFFIX + GZIP, SUFFIX + PART, SUFFIX + GZIP + PART)
+_SEALED = (SUFFIX, SUFFIX + GZIP)
+_CHUNK = 1 << 18
+
+
+def stem(name: str) -> str:
+    """Return what is the same in all names that one recording may have, until it is sealed and compressed."""
+    return name.rpartition(SUFFIX)[0]
+
+
+def each_once(names: Iterable[str]) -> list[str]:
+    """Return the names of captures, of each recording one: not also what it was made of, or is made into."""
+    chosen: dict[str, str] = {}
+    for suffix in SUFFIXES:
+        for name in names:
+            if name.endswith(suffix):
+                chosen.setdefault(name[: -len(suffix)], name)
+    return sorted(chosen.values())
+
+
+class Series:
+    """The captures that recorders of a machine's devices, ``buses``, leave in a directory.
+
+    Their names begin with ``prefix``, and their headers tell the same machine and devices: what else is
+    called like that is somebody else's.
+    """
+
+    def __init__(self, directory: Path, device: str, buses: Sequence[int]) -> None:
+        self.directory = directory
+        self.prefix = file_prefix(device, list(buses))
+        self._whose = device, bus_of(buses)
+        self._known: dict[str, bool] = {}
+
+    def sealed(self) -> list[Path]:
+        """Return the paths of those that are done, by name."""
+        found = self.directory.glob(f"{self.prefix}*")
+        names = sorted(path.name for path in found if path.name.endswith(_SEALED))
+        self._known = {name: self._known[name] for name in names if name in self._known}
+        return [self.directory / name for name in names if self._has(name)]
+
+    def _has(self, name: str) -> bool:
+        if name not in self._known:
+            info = _first_info(self.directory / name) or {}
+            self._known[name] = (info.get("device"), info.get("bus")) == self._whose
+        return self._known[name]
+
+    def tidy(self, say: Callable[[str], None]) -> None:
+        """Remove what a crash has left beside compressed files that have all of it."""
+        for path in self.sealed():
+            if not path.name.endswith(GZIP):
+                continue
+            for suffix in (SUFFIX, SUFFIX + PART):
+                twin = path.with_name(stem(path.name) + suffix)
+                with suppress(FileNotFoundError):
+                    if begins_with(path, twin):
+                        twin.unlink()
+                        say(f"{twin.name} is removed: {path.name} has all of it")
+
+
+def begins_with(zipped: Path, part: Path) -> bool:
+    """Return whether a compressed file, which is whole, begins with all that the other one has.
+
+    Raises OSError.
+    """
+    with _open(zipped) as file, _open(part) as other:
+        whole = MaybeGzip(file)
+        rest = b""
+        try:
+            while wanted := other.read(_CHUNK):
+                while len(rest) < len(wanted) and (more := whole.read(_CHUNK)):
+                    rest += more
+                if not rest.startswith(wanted):
+                    return False
+                rest = rest[len(wanted) :]
+            while whole.read(_CHUNK):
+                pass
+        except (EOFError, zlib.error):
+            return False
+    return True
+
+
+def _first_info(path: Path) -> Optional[dict[str, Any]]:
+    """Return what the header of a capture says; None if it is none, or has no header."""
+    try:
+        with _open(path) as file:
+            block = next(read_blocks(MaybeGzip(file)), None)
+            if isinstance(block, Block) and block.kind == SECTION_HEADER:
+                return info_of(block)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a regular file, and nothing else, whatever was put there. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path} is no file")
+    return open(fd, "rb")
