@@ -14,10 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kbus import Announcement, Message
-from kbus.capture import CaptureError, Reader, pcapng
+from kbus.capture import CaptureError, Reader, Record, pcapng
 from kbus.capture.recover import recover
+from kbus.capture.writer import section_start
 
-from .captures import capture, numbered, read
+from .captures import INFO, capture, numbered, read
 
 MESSAGES = numbered(60)
 DATA = {order: capture(MESSAGES, order) for order in (pcapng.LITTLE, pcapng.BIG)}
@@ -223,7 +224,8 @@ def test_damaged_gzip_gives_what_was_compressed_before() -> None:
 
 
 def test_packets_that_are_not_of_kbus() -> None:
-    data = capture(MESSAGES[:2]).replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
+    data = capture(MESSAGES[:2]).replace(b"kbus0", b"ether")
+    data = data.replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
     records, damage = read(data, strict=False)
     assert records == []
     assert {each.reason for each in damage} == {"a packet of link type 1, and KBUS has 147"}
@@ -287,3 +289,73 @@ def test_the_rest_of_a_packet_is_no_message_of_its_own() -> None:
     """Whatever is sent is what is read: a long message may have a capture inside it."""
     inner = Announcement("$.File", bytes(pcapng.MAX_PACKET - 1000) + capture(MESSAGES))
     assert [each.message.name for each in read(capture([inner, *LONG[:1]]))[0]] == ["$.File", "$.Long"]
+
+
+BUSES = [0, 2]
+FIRST, SECOND = (
+    capture(numbered(4), order, buses=BUSES, first=first, info={**INFO, "device": device, "bus": BUSES})
+    for order, device, first in ((pcapng.LITTLE, "lathe", 1), (pcapng.BIG, "press", 11))
+)
+
+
+def bits_before_packets(data: bytes) -> list[tuple[int, int]]:
+    """All bits of a section's header and of its descriptions."""
+    return [(at, 1 << bit) for at in range(read(data)[0][0].facts.offset) for bit in range(8)]
+
+
+def found_in(data: bytes, at: int, wrong: int) -> list[Record]:
+    """What is found if one bit is wrong."""
+    damaged = bytearray(data)
+    damaged[at] ^= wrong
+    return read(bytes(damaged), strict=False)[0]
+
+
+@pytest.mark.parametrize("data", [FIRST, SECOND], ids=["little", "big"])
+def test_a_wrong_bit_before_the_messages_costs_none_of_them(data: bytes) -> None:
+    """Nor does it give one to another device."""
+    expected = [(each.facts.sequence, each.message) for each in read(data)[0]]
+    for at, wrong in bits_before_packets(data):
+        found = found_in(data, at, wrong)
+        assert [(each.facts.sequence, each.message) for each in found] == expected, (at, wrong)
+        # A bit of a name may be that of another device's.
+        buses = [each.facts.bus for each in found]
+        assert sum(bus not in (BUSES[index % 2], None) for index, bus in enumerate(buses)) <= 2, (at, wrong)
+
+
+def test_a_wrong_bit_between_two_captures_costs_no_message() -> None:
+    """And what is of the second one is not taken for the first one's."""
+    begin = read(FIRST)[0][-1].facts.offset
+    begin += struct.unpack_from("<I", FIRST, begin + 4)[0]
+    statistics = [(at, 1 << bit) for at in range(begin, len(FIRST)) for bit in range(8)]
+    header = [(len(FIRST) + at, wrong) for at, wrong in bits_before_packets(SECOND)]
+    for at, wrong in statistics + header:
+        found = found_in(FIRST + SECOND, at, wrong)
+        assert [each.facts.sequence for each in found] == [1, 2, 3, 4, 11, 12, 13, 14], (at, wrong)
+        devices = [each.facts.section.info.get("device") for each in found]
+        assert devices[:4] == ["lathe"] * 4 and "lathe" not in devices[4:], (at, wrong)
+
+
+def test_messages_without_what_should_be_before_them() -> None:
+    """They are found, and it is told what is assumed."""
+    begins = [each.facts.offset for each in read(FIRST)[0]]
+    records, damage = read(FIRST[begins[1] :], strict=False)
+    assert [each.facts.sequence for each in records] == [2, 3, 4]
+    assert [each.facts.bus for each in records] == [None] * 3
+    assert [each.reason for each in damage] == [
+        "not a pcapng file",
+        "nothing describes interface 0, which is taken for a device with times in ns",
+        "nothing describes interface 1, which is taken for a device with times in ns",
+    ]
+
+
+def test_interfaces_that_nothing_describes_are_those_of_the_header() -> None:
+    begin = len(section_start(pcapng.LITTLE, {**INFO, "device": "lathe", "bus": BUSES}, []))
+    end = read(FIRST)[0][0].facts.offset
+    each = (end - begin) // 2
+    reason = "nothing describes interface {}, which is taken for kbus{} with times in ns"
+    for without, missing in ((slice(begin, begin + each), 0), (slice(begin + each, end), 1)):
+        data = bytearray(FIRST)
+        del data[without]
+        records, damage = read(bytes(data), strict=False)
+        assert [record.facts.bus for record in records] == [0, 2, 0, 2]
+        assert [each.reason for each in damage] == [reason.format(missing, BUSES[missing])]

@@ -105,6 +105,20 @@ def test_pieces_smaller_than_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         assert by_scan(raw) == whole
 
 
+def test_a_wrong_bit_before_messages() -> None:
+    """Whatever is assumed in place of what is damaged, both do."""
+    first = capture(SAMPLES[:2], {**info("pump"), "bus": [0, 3]}, buses=(0, 3))
+    second = capture(SAMPLES[2:5], {**info("valve"), "bus": [0, 3]}, buses=(0, 3), order=pcapng.BIG)
+    begin = Reader(io.BytesIO(first))
+    (*_, last) = begin
+    end = next(Reader(io.BytesIO(second))).facts.offset
+    for at in [*range(64), *range(last.facts.offset, len(first) + end)]:
+        for bit in range(8):
+            raw = bytearray(first + second)
+            raw[at] ^= 1 << bit
+            assert by_scan(bytes(raw)) == by_reader(bytes(raw)), (at, bit)
+
+
 @pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
 def test_messages_longer_than_a_packet(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their rest is joined to them, whatever the pieces are, and they may be where reading begins."""

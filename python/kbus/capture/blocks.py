@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional, Protocol, Union
 
 from . import frame
@@ -15,9 +16,11 @@ from .pcapng import (
     BYTE_ORDER_MAGIC,
     ENHANCED_PACKET,
     HEAD,
+    IF_NAME,
     INTERFACE,
     INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS,
+    LINKTYPE_KBUS,
     LITTLE,
     MAX_LENGTH,
     MAX_REST,
@@ -30,13 +33,19 @@ from .pcapng import (
     STATISTICS,
     U32,
     Block,
+    options_of,
     packet_of,
+    section_header,
 )
+
+#: Why there is no block, if it is not all there
+FILE_ENDS = "the file ends inside a block"
 
 _CHUNK = 1 << 20
 #: How many bytes of what looks like packets are looked at, beside two for each byte that is passed over
 _LOOKED_AT = 1 << 20
 
+_MAGIC_AND_VERSION = {struct.pack(order + "I2H", BYTE_ORDER_MAGIC, 1, 0) for order in (LITTLE, BIG)}
 #: The shortest body of each kind
 _LEAST = {
     order: {
@@ -117,8 +126,9 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
     """Yield the blocks of a capture, and what is between them where it is damaged.
 
     What is no block is passed over up to the next that can be trusted: a section header, or a packet of
-    the section that is whole. A file that ends inside a block has no more blocks: its last bytes are the
-    data of somebody's message, whatever they look like.
+    the section that is whole. Where it was a section header that is damaged, one that says nothing comes in
+    its place. A file that ends inside a packet has no more blocks: its last bytes are the data of somebody's
+    message, whatever they look like.
     """
     source = _Input(file)
     search = Search()
@@ -133,26 +143,54 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
             continue
         begin = source.offset
         reason, is_torn = found
+        is_lost = not is_torn and is_header_lost(source, order)
         if is_torn:
             source.at += source.left()
         else:
-            source.at += min(4, source.left())
-            search.go_on(source, order)
-        yield Damage(begin, source.offset - begin, source.error if is_torn and source.error else reason)
-        if is_torn:
+            order = search.go_on(source, None if is_lost else order)
+        is_end = reason == FILE_ENDS and not source.left()
+        yield Damage(begin, source.offset - begin, source.error if is_end and source.error else reason)
+        if is_end:
             return
+        if is_lost and order and not is_header(source):
+            yield header_in_place(order, begin)
     if source.error:
         yield Damage(source.offset, 0, source.error)
+
+
+def first_block(file: MaybeGzip) -> Optional[Block]:
+    """Return the block that a file begins with; None if that is none."""
+    source = _Input(file)
+    found = block_at(source, None) if source.have(1) else None
+    return found if isinstance(found, Block) else None
+
+
+def is_header_lost(source: Source, order: Optional[str]) -> bool:
+    """Return whether there is no block, because it is a section header that is damaged."""
+    return order is None or is_header(source) or _has_magic(source)
+
+
+def is_header(source: Source) -> bool:
+    """Return whether a section header begins here, of whatever order."""
+    return bool(U32[NATIVE].unpack_from(source.data, source.at)[0] == SECTION_HEADER)
+
+
+def _has_magic(source: Source) -> bool:
+    return source.have(16) and bytes(source.data[source.at + 8 : source.at + 16]) in _MAGIC_AND_VERSION
+
+
+def header_in_place(order: str, offset: int) -> Block:
+    """Return the header of a section whose own is damaged."""
+    return Block(SECTION_HEADER, order, offset, section_header(order, "its header was damaged"))
 
 
 def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bool]]:
     """Return the block, or why there is none and whether that is because the file ends."""
     if not source.have(8):
-        return "the file ends inside a block", True
-    is_header = U32[LITTLE].unpack_from(source.data, source.at)[0] == SECTION_HEADER
-    if is_header:
+        return FILE_ENDS, True
+    if is_header(source):
         if not source.have(12):
-            return "the file ends inside a block", True
+            return FILE_ENDS, True
         order = _order_of(bytes(source.data[source.at + 8 : source.at + 12]))
         if order is None:
             return "a section header without its magic number", False
@@ -162,15 +200,17 @@ def block_at(source: Source, order: Optional[str]) -> Union[Block, tuple[str, bo
     if length < OVERHEAD or length % 4 or length > MAX_LENGTH:
         return f"a block of {length} bytes", False
     if not source.have(length):
-        return "the file ends inside a block", _is_sane(source, order, kind, length)
+        return FILE_ENDS, _is_sane(source, order, kind, length)
     if U32[order].unpack_from(source.data, source.at + length - 4)[0] != length:
         return "a block that does not end as it begins", False
     if length < OVERHEAD + _LEAST[order].get(kind, 0):
         return f"a block of kind {kind} with {length} bytes", False
+    if kind not in _LEAST[order] and _has_magic(source):
+        return f"a section header of kind {kind}", False
     if kind == ENHANCED_PACKET:
         end = _end_of_rest(source, order, length)
         if end is None:
-            return "the file ends inside a packet", True
+            return FILE_ENDS, True
         length = end
     with memoryview(source.data) as view:
         return Block(kind, order, source.offset, bytes(view[source.at : source.at + length]))
@@ -201,30 +241,34 @@ def _end_of_rest(source: Source, order: str, length: int) -> Optional[int]:
 
 
 def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
-    """Return whether a block that is not whole looks like one, and not like a wrong length."""
-    if kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ENHANCED_PACKET):
+    """Return whether a block that is not whole is a packet, and does not look like a wrong length.
+
+    Others are short, so that there may be blocks behind what is in place of them.
+    """
+    if kind != ENHANCED_PACKET:
         return False
-    if kind != ENHANCED_PACKET or source.left() < 8 + PACKET[order].size:
+    if source.left() < 8 + PACKET[order].size:
         return True
     _, _, _, captured, _ = PACKET[order].unpack_from(source.data, source.at + 8)
     return bool((captured + 3) & ~3 == length - PACKET[order].size - OVERHEAD)
 
 
-def _candidates(order: Optional[str]) -> re.Pattern[bytes]:
-    """What may be the beginning of a block that can be trusted; without a section there are no packets."""
-    header = re.escape(U32[NATIVE].pack(SECTION_HEADER))
-    if order is None:
-        return re.compile(header)
+def _candidates(*orders: str, kinds: Sequence[int] = (ENHANCED_PACKET,)) -> re.Pattern[bytes]:
+    """What may be the beginning of a block that can be trusted: a section header, or one of these."""
+    found = [re.escape(U32[NATIVE].pack(SECTION_HEADER))]
     # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
     fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
     length = [fours, b".", b".", b"[\\0-\\x0f]"]
-    packet = re.escape(U32[order].pack(ENHANCED_PACKET)) + b"".join(
-        length if order == LITTLE else length[::-1]
-    )
-    return re.compile(header + b"|" + packet, re.DOTALL)
+    for order in orders:
+        for kind in kinds:
+            in_order = b"".join(length if order == LITTLE else length[::-1])
+            found.append(re.escape(U32[order].pack(kind)) + in_order)
+    return re.compile(b"|".join(found), re.DOTALL)
 
 
-_CANDIDATES = {order: _candidates(order) for order in (None, LITTLE, BIG)}
+_CANDIDATES = {order: _candidates(order) for order in (LITTLE, BIG)}
+#: Where a section's header is lost: its descriptions, too, in either order
+_BEHIND_HEADER = _candidates(LITTLE, BIG, kinds=(ENHANCED_PACKET, INTERFACE_DESCRIPTION))
 
 
 class Search:
@@ -239,12 +283,15 @@ class Search:
         self._begin = begin
         self._looked_at = 0
 
-    def go_on(self, source: Source, order: Optional[str]) -> None:
-        """Go on to that block, or to the end. Blocks begin at multiples of 4 from here.
+    def go_on(self, source: Source, order: Optional[str]) -> Optional[str]:
+        """Go on to that block, or to the end, and return the order of what is there.
+
+        Blocks begin at multiples of 4 from here. If no ``order`` is given, the section's header is lost: then
+        what describes an interface of a recorder is such a block as well.
 
         What ``source.have`` raises may come from here. Then the search can be gone on with.
         """
-        words = _CANDIDATES[order]
+        words = _CANDIDATES[order] if order else _BEHIND_HEADER
         while source.have(OVERHEAD):
             match = words.search(source.data, source.at)
             while match and (match.start() - source.at) % 4:
@@ -254,25 +301,44 @@ class Search:
                 source.at += (source.left() - 4) & ~3
                 continue
             source.at = match.start()
-            if order is not None and _is_no_packet(source, order):
+            own = order or (LITTLE if source.data[source.at] else BIG)
+            if _is_no_block(source, own):
                 source.at += 4
                 continue
-            found = block_at(source, order)
+            found = block_at(source, own)
             if not isinstance(found, Block):
                 source.at += 4
-            elif found.kind == SECTION_HEADER or _has_frame(found):
-                return
+            elif _can_be_trusted(found):
+                return found.order
             else:
                 self._looked_at += len(found.raw)
                 excess = self._looked_at - 2 * (source.offset - self._begin) - _LOOKED_AT
                 source.at += max(4, min(len(found.raw), excess & ~3))
         source.at += source.left()
+        return order
 
 
-def _is_no_packet(source: Source, order: str) -> bool:
+def _can_be_trusted(block: Block) -> bool:
+    """Return whether a recorder has made this."""
+    if block.kind == INTERFACE_DESCRIPTION:
+        return _is_recorders(block)
+    return block.kind == SECTION_HEADER or _has_frame(block)
+
+
+def _is_recorders(description: Block) -> bool:
+    """Return whether this describes a KBUS device."""
+    linktype, _, _ = INTERFACE[description.order].unpack_from(description.raw, 8)
+    try:
+        options = dict(options_of(description, INTERFACE[description.order].size))
+    except ValueError:
+        return False
+    return linktype == LINKTYPE_KBUS and bool(re.fullmatch(rb"kbus\d+", options.get(IF_NAME, b"")))
+
+
+def _is_no_block(source: Source, order: str) -> bool:
     """Whether it is known at once that this is none, as it is of nearly all that look like one."""
     kind, length = HEAD[order].unpack_from(source.data, source.at)
-    if kind != ENHANCED_PACKET or length > source.left():
+    if kind == SECTION_HEADER or length > source.left():
         return False
     if length < OVERHEAD:
         return True

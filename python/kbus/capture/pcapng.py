@@ -147,6 +147,11 @@ def rests_of_packet(order: str, rest: bytes) -> list[bytes]:
     return pieces
 
 
+def interface_of(packet: Block) -> int:
+    """Return which interface of the section a packet is of."""
+    return int(U32[packet.order].unpack_from(packet.raw, 8)[0])
+
+
 def packet_of(block: Block) -> tuple[int, int, bytes]:
     """Return interface, time in units of that, and the bytes of a packet, with its rest joined to it.
 

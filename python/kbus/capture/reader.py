@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
 from .. import Message, wire
 from ..messages import received
-from . import frame, pcapng
+from . import assumed, frame, pcapng
+from .assumed import Interface
 from .blocks import Damage, read_blocks
 from .gunzip import MaybeGzip
 from .pcapng import Block
@@ -22,15 +23,6 @@ from .pcapng import Block
 
 class CaptureError(ValueError):
     """A capture is damaged, or a file is no capture. The text has the file, the offset and the cause."""
-
-
-class Interface(NamedTuple):
-    """A KBUS device of a section: its name there, its number if that tells one, units of time a second."""
-
-    name: str
-    bus: Optional[int]
-    linktype: int
-    ticks: int
 
 
 @dataclass(frozen=True)
@@ -45,9 +37,10 @@ class Section:
     info: dict[str, Any]
     interfaces: list[Interface] = field(default_factory=list)
 
-
-#: What a recorder makes of an interface, but for its name
-RECORDED = Interface("", None, pcapng.LINKTYPE_KBUS, 1_000_000_000)
+    @property
+    def buses(self) -> list[int]:
+        """The numbers of the devices, in the order of the interfaces; none if they are not known."""
+        return assumed.buses_of(self.info)
 
 
 class Facts(NamedTuple):
@@ -159,15 +152,30 @@ class Reader:
             self.sections.append(Section(block.order, block.offset, {}))
             self.sections[-1].info.update(info_of(block))
         elif block.kind == pcapng.INTERFACE_DESCRIPTION:
-            interfaces = self.sections[-1].interfaces
-            # If it is damaged, the messages need not be lost with it.
-            interfaces.append(RECORDED)
-            interfaces[-1] = interface_from(block)
+            self._describe(block, self.sections[-1])
         elif block.kind == pcapng.INTERFACE_STATISTICS:
             self.statistics.append(_statistics(block, self.sections[-1]))
         elif block.kind == pcapng.ENHANCED_PACKET:
-            return _record(block, self.sections[-1])
+            section, count = self.sections[-1], len(self.sections[-1].interfaces)
+            if pcapng.interface_of(block) >= count and not self.strict:
+                self._assume(assumed.for_packet(block, section.buses, count), block, section)
+            return _record(block, section)
         return None
+
+    def _describe(self, block: Block, section: Section) -> None:
+        interfaces = section.interfaces
+        # If it is damaged, the messages need not be lost with it.
+        interfaces.append(assumed.damaged(section.buses, len(interfaces)))
+        described = interface_from(block)
+        interfaces.pop()
+        self._assume(assumed.before(section.buses, len(interfaces), described.bus), block, section)
+        interfaces.append(described)
+
+    def _assume(self, missing: list[Interface], block: Block, section: Section) -> None:
+        """Go on as if these had been described before the block."""
+        for each in missing:
+            self._damaged(Damage(block.offset, 0, assumed.reason(len(section.interfaces), each)))
+            section.interfaces.append(each)
 
 
 def info_of(block: Block) -> dict[str, Any]:
@@ -192,7 +200,10 @@ def interface_from(block: Block) -> Interface:
         elif code == pcapng.IF_TSRESOL and value:
             ticks = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
     number = name[4:] if name.startswith("kbus") else ""
-    return Interface(name, int(number) if number.isascii() and number.isdigit() else None, linktype, ticks)
+    bus = int(number) if number.isascii() and number.isdigit() else None
+    if bus is not None and linktype != pcapng.LINKTYPE_KBUS:
+        raise ValueError(f"{name} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
+    return Interface(name, bus, linktype, ticks)
 
 
 def _nanoseconds(ticks: int, interface: Interface) -> int:

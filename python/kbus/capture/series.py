@@ -11,12 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
 
-from .blocks import read_blocks
+from .blocks import first_block
 from .compress import GZIP
 from .gunzip import MaybeGzip
 from .identity import bus_of, file_prefix
 from .part import PART
-from .pcapng import SECTION_HEADER, Block
 from .reader import info_of
 
 SUFFIX = ".pcapng"
@@ -106,10 +105,9 @@ def _first_info(path: Path) -> Optional[dict[str, Any]]:
     """Return what the header of a capture says; None if it is none, or has no header."""
     try:
         with _open(path) as file:
-            block = next(read_blocks(MaybeGzip(file)), None)
-            if isinstance(block, Block) and block.kind == SECTION_HEADER:
-                return info_of(block)
-    except (OSError, ValueError):
+            block = first_block(MaybeGzip(file))
+            return info_of(block) if block else None
+    except (OSError, ValueError, zlib.error):
         pass
     return None
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import BinaryIO, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbus.capture import pcapng, reader
-from kbus.capture.blocks import Damage, Search, block_at
+from kbus.capture import assumed, pcapng, reader
+from kbus.capture.blocks import Damage, Search, block_at, header_in_place, is_header, is_header_lost
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 
@@ -157,8 +157,8 @@ def scan(
     """
     window = _Window(MaybeGzip(file), begin, end)
     search = Search(begin)
-    section_now = known
-    damage: Optional[tuple[int, str]] = None
+    sections = _Sections(known)
+    damage: Optional[_Damaged] = None
     order = known.order if known else pcapng.NATIVE
     packets: Optional[Packets] = None
     words = np.empty(0, np.uint32)
@@ -169,30 +169,15 @@ def scan(
                 packets = Packets(words)
             if damage is None:
                 run = packets.run(window.at // 4, None if end is None else end - window.base)
-                if section_now and len(run.begins):
-                    first = slice(int(run.begins[0]) * 4, int(run.ends[0]) * 4)
-                    section_now = _named(section_now, window.data[first])
-                    yield Piece(window.data, words, window.base, run, section_now)
+                if sections.now and len(run.begins):
+                    yield from sections.take_run(Piece(window.data, words, window.base, run, sections.now))
                     window.at = int(run.ends[-1]) * 4
                     continue
                 if not window.have(1):
                     break
-                found = block_at(window, section_now.order if section_now else None)
+                found = block_at(window, sections.order)
                 if isinstance(found, Block):
-                    try:
-                        if found.kind == pcapng.SECTION_HEADER:
-                            section_now = section(found, {})
-                            section_now = section(found, reader.info_of(found))
-                        elif section_now and found.kind == pcapng.INTERFACE_DESCRIPTION:
-                            without, section_now = section_now, section_now.with_interface(reader.RECORDED)
-                            section_now = without.with_interface(reader.interface_from(found))
-                        elif section_now and found.kind == pcapng.INTERFACE_STATISTICS:
-                            yield _counts(found, section_now)
-                        elif section_now and found.kind == pcapng.ENHANCED_PACKET:
-                            section_now = _named(section_now, found.raw)
-                            yield _alone(found, section_now)
-                    except ValueError as error:
-                        yield Damage(found.offset, len(found.raw), str(error))
+                    yield from sections.take(found)
                     if found.kind == pcapng.SECTION_HEADER and found.order != order:
                         order, packets = found.order, None
                     window.at += len(found.raw)
@@ -203,32 +188,93 @@ def scan(
                         yield Damage(window.offset, window.left(), window.error or reason)
                         window.at = len(window.data)
                     break
-                damage = window.offset, reason
-                window.at += min(4, window.left())
-            search.go_on(window, section_now.order if section_now else None)
+                damage = _Damaged(window.offset, reason, is_header_lost(window, sections.order))
+            next_order = search.go_on(window, None if damage.is_header_lost else sections.order)
             if may_grow and not window.left():
                 # What follows may yet show that this is less.
-                window.at = damage[0] - window.base
+                window.at = damage.offset - window.base
                 break
-            yield Damage(damage[0], window.offset - damage[0], damage[1])
+            yield Damage(damage.offset, window.offset - damage.offset, damage.reason)
+            if damage.is_header_lost and next_order and not is_header(window):
+                yield from sections.take(header_in_place(next_order, damage.offset))
+                if next_order != order:
+                    order, packets = next_order, None
             damage = None
         except _MoreNeeded:
             window.more()
             packets = None
     if window.error and not window.left() and not may_grow:
         yield Damage(window.offset, 0, window.error)
-    yield End(window.offset, section_now)
+    yield End(window.offset, sections.now)
 
 
-def _named(section: Section, packet: bytes) -> Section:
-    return section if section.capture else section.with_first_packet(packet)
+class _Damaged(NamedTuple):
+    """Where damage begins, why, and whether a section's header is lost there."""
+
+    offset: int
+    reason: str
+    is_header_lost: bool
 
 
-def _alone(found: Block, section: Section) -> Piece:
-    """Return a packet, and its rest joined to it, as a piece. Raises ValueError if that is missing."""
-    data = pcapng.joined(found)
-    words = _words(data, found.order)
-    return Piece(data, words, found.offset, Run(np.array([0]), np.array([len(words)])), section)
+class _Sections:
+    """The section that reading has come to, ``now``, and what is found in it."""
+
+    def __init__(self, known: Optional[Section]) -> None:
+        self.now = known
+
+    @property
+    def order(self) -> Optional[str]:
+        """The byte order of the section; None if there is none."""
+        return self.now.order if self.now else None
+
+    def take(self, block: Block) -> Iterator[Found]:
+        """Yield what a block is. If it has no section, it is nothing."""
+        try:
+            if block.kind == pcapng.SECTION_HEADER:
+                self.now = section(block, {})
+                self.now = section(block, reader.info_of(block))
+            elif self.now and block.kind == pcapng.INTERFACE_DESCRIPTION:
+                yield from self._describe(block, self.now)
+            elif self.now and block.kind == pcapng.INTERFACE_STATISTICS:
+                yield _counts(block, self.now)
+            elif self.now and block.kind == pcapng.ENHANCED_PACKET:
+                # It is longer than a packet, and its rest is joined to it.
+                data = pcapng.joined(block)
+                words = _words(data, block.order)
+                run = Run(np.array([0]), np.array([len(words)]))
+                yield from self.take_run(Piece(data, words, block.offset, run, self.now), block.raw)
+        except ValueError as error:
+            yield Damage(block.offset, len(block.raw), str(error))
+
+    def take_run(self, piece: Piece, first: bytes = b"") -> Iterator[Found]:
+        """Yield packets of this section; ``first`` is the first one, if it is another in the file."""
+        data, words, offset, (begins, ends), now = piece
+        for at in np.flatnonzero(words[begins + 2] >= len(now.interfaces)):
+            raw = data[int(begins[at]) * 4 : int(ends[at]) * 4]
+            block = Block(pcapng.ENHANCED_PACKET, now.order, offset + int(begins[at]) * 4, raw)
+            missing = assumed.for_packet(block, now.buses, len(now.interfaces))
+            now = yield from self._assume(missing, block, now)
+        if not now.capture:
+            now = now.with_first_packet(first or data[int(begins[0]) * 4 : int(ends[0]) * 4])
+        self.now = now
+        yield piece._replace(section=now)
+
+    def _describe(self, block: Block, now: Section) -> Iterator[Found]:
+        # If it is damaged, the messages need not be lost with it.
+        self.now = now.with_interface(assumed.damaged(now.buses, len(now.interfaces)))
+        described = reader.interface_from(block)
+        missing = assumed.before(now.buses, len(now.interfaces), described.bus)
+        now = yield from self._assume(missing, block, now)
+        self.now = now.with_interface(described)
+
+    def _assume(
+        self, missing: list[assumed.Interface], block: Block, now: Section
+    ) -> Generator[Found, None, Section]:
+        """Go on as if these had been described before the block: return the section that has them."""
+        for each in missing:
+            yield Damage(block.offset, 0, assumed.reason(len(now.interfaces), each))
+            now = now.with_interface(each)
+        return now
 
 
 def _words(data: bytes, order: str) -> NDArray[np.uint32]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, NamedTuple
 
-from kbus.capture import pcapng, reader
+from kbus.capture import assumed, pcapng
 from kbus.capture.pcapng import Block
 
 
@@ -28,7 +28,8 @@ class Section(NamedTuple):
     """A section, as far as its beginning is read.
 
     ``order`` is its byte order, ``begin`` where it begins in the file, ``capture`` the SHA-256 of its header
-    and its first packet, empty before that is read. Texts that the header does not have are empty.
+    and its first packet, empty before that is read. Texts that the header does not have are empty. ``buses``
+    are the devices that it says there are, in the order of the interfaces.
     """
 
     order: str
@@ -41,8 +42,9 @@ class Section(NamedTuple):
     catches_all: bool
     interfaces: tuple[Interface, ...]
     capture: str
+    buses: tuple[int, ...]
 
-    def with_interface(self, interface: reader.Interface) -> Section:
+    def with_interface(self, interface: assumed.Interface) -> Section:
         """Return the section with one more interface."""
         bus = -1 if interface.bus is None else interface.bus
         added = Interface(
@@ -62,8 +64,9 @@ def section(block: Block, info: dict[str, Any]) -> Section:
     """Return the section that begins with ``block``, whose recorder says ``info``."""
     keys = ("device", "boot_id", "load_id", "recorder")
     device, boot, load, recorder = ("" if info.get(key) is None else str(info[key]) for key in keys)
+    catches_all, buses = "$.*" in _names(info), tuple(assumed.buses_of(info))
     return Section(
-        block.order, block.offset, block.raw, device, boot, load, recorder, "$.*" in _names(info), (), ""
+        block.order, block.offset, block.raw, device, boot, load, recorder, catches_all, (), "", buses
     )
 
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""What is assumed of interfaces whose descriptions are damaged, while their messages are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from . import frame, pcapng
+from .pcapng import Block
+
+#: Interfaces that may be missing in a section whose header does not tell the devices.
+_MOST = 16
+
+
+class Interface(NamedTuple):
+    """A KBUS device of a section: its name there, its number if that tells one, units of time a second."""
+
+    name: str
+    bus: Optional[int]
+    linktype: int
+    ticks: int
+
+
+def buses_of(info: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of a section's devices in the order of its interfaces; none if it does not tell."""
+    bus = info.get("bus")
+    buses: list[Any] = bus if isinstance(bus, list) else [bus]
+    return buses if all(type(each) is int for each in buses) else []
+
+
+def damaged(buses: Sequence[int], index: int) -> Interface:
+    """Return the interface ``index`` of a section of these devices, whose description is damaged."""
+    bus = buses[index] if index < len(buses) else None
+    return Interface("" if bus is None else f"kbus{bus}", bus, pcapng.LINKTYPE_KBUS, 1_000_000_000)
+
+
+def before(buses: Sequence[int], count: int, bus: Optional[int]) -> list[Interface]:
+    """Return the interfaces that are missing between ``count`` of them and that of device ``bus``."""
+    end = buses.index(bus) if bus in buses else count
+    return [damaged(buses, index) for index in range(count, end)]
+
+
+def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface]:
+    """Return the interfaces that are missing after ``count`` of them, if a packet is of one of those.
+
+    A packet that no recorder has made, or of an interface that there can't have been, is of none.
+    """
+    index = pcapng.interface_of(block)
+    if not count <= index < (len(buses) or _MOST):
+        return []
+    try:
+        packet = pcapng.packet_of(block)[2]
+        frame.decode(packet, frame.order_of(packet))
+    except ValueError:
+        return []
+    return [damaged(buses, each) for each in range(count, index + 1)]
+
+
+def reason(index: int, interface: Interface) -> str:
+    """Return what is said of an interface that is missing."""
+    device = "a device" if interface.bus is None else interface.name
+    return f"nothing describes interface {index}, which is taken for {device} with times in ns"
