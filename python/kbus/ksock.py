@@ -7,7 +7,6 @@ import errno
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from io import FileIO
 from types import TracebackType
 from typing import Optional, Union
@@ -21,7 +20,7 @@ from .inbox import Inbox
 from .messages import Data, Message, Request, Status, reply_to
 from .names import matches
 from .settings import Settings
-from .transfer import Batch, Transfer, deadline_after
+from .transfer import Batch, Taken, Transfer, deadline_after
 
 
 class Ksock(Settings):
@@ -108,7 +107,7 @@ class Ksock(Settings):
         """Return the file descriptor, for ``select`` and the like.
 
         It does not tell of messages that were put aside: by ``call`` or ``serve``, or because a signal
-        handler raised an exception when they had just been received. Read those first.
+        handler raised an exception before they were returned. Read those first.
         """
         return self._file.fileno()
 
@@ -254,11 +253,21 @@ class Ksock(Settings):
 
     def read_next_msg(self) -> Optional[Message]:
         """Return the next message, or None if none is queued. Does not wait."""
-        return self._inbox.take()
+        taken: Taken = []
+        try:
+            return self._inbox.take(taken)
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
 
     def wait_for_msg(self, timeout: Optional[float] = None) -> Optional[Message]:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
-        return self._inbox.wait(timeout)
+        taken: Taken = []
+        try:
+            return self._inbox.wait(timeout, taken)
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
 
     def receive_many(self, timeout: Optional[float] = None, at_most: Optional[int] = None) -> list[Message]:
         """Return the messages that are queued, with one system call; waits until there is one.
@@ -272,7 +281,12 @@ class Ksock(Settings):
         """
         if at_most is not None and at_most < 1:
             raise ValueError(f"at_most is {at_most}, which is less than 1")
-        return self._inbox.take_many(timeout, at_most or 0)
+        taken: Taken = []
+        try:
+            return self._inbox.take_many(timeout, at_most or 0, taken)
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
 
     def receive_bytes(self, room: int = 1 << 16) -> Batch:
         """Return the messages that are queued, as bytes, when each was queued, and what is left.
@@ -283,16 +297,26 @@ class Ksock(Settings):
         KBUS takes note of the times from the first call on. What was queued before that, or what ``call``
         or ``serve`` has put aside, has 0.
         """
-        return self._inbox.take_bytes(room)
+        taken: Taken = []
+        try:
+            return self._inbox.take_bytes(room, taken)
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
 
     def __iter__(self) -> Ksock:
         return self
 
     def __next__(self) -> Message:
-        message = self._inbox.take()
-        if message is None:
-            raise StopIteration
-        return message
+        taken: Taken = []
+        try:
+            message = self._inbox.take(taken)
+            if message is not None:
+                return message
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
+        raise StopIteration
 
     def num_messages(self) -> int:
         """Return how many messages are queued to be read, without the one being read."""
@@ -318,33 +342,30 @@ class Ksock(Settings):
         which carries it, for a status in place of an answer; OSError as ``send`` does.
         """
         deadline = deadline_after(timeout)
-        exchange = self._transfer.exchange(Request(name, data).to_bytes(), deadline)
+        exchange = self._transfer.exchange(Request(name, data).to_bytes(), deadline, is_call=True)
+        taken: Taken = []
         try:
             exchange.run()
-            answer = self._inbox.answer(exchange, deadline)
-        except BaseException:
-            self._inbox.keep(exchange)
+            answer = self._inbox.answer(exchange, deadline, taken)
             request_id = exchange.sent_id()
-            if request_id:
-                with suppress(OSError):
-                    self.abandon(request_id)
+            if answer is None and request_id:
+                answer = self._abandon_or_take(request_id, taken)
+            self._transfer.finish(exchange)
+            if answer and not answer.is_synthetic():
+                return answer
+        except BaseException:
+            self._inbox.put_back(taken, exchange)
             raise
-        request_id = exchange.sent_id()
-        self._transfer.finish(exchange)
-        if answer is None and request_id:
-            answer = self._abandon_or_take(request_id)
         if answer is None:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name)
-        if answer.is_synthetic():
-            raise StatusError(Status.from_message(answer))
-        return answer
+        raise StatusError(Status.from_message(answer))
 
-    def _abandon_or_take(self, request_id: MessageId) -> Optional[Message]:
+    def _abandon_or_take(self, request_id: MessageId, taken: Taken) -> Optional[Message]:
         """Abandon a Request; if that comes too late, return the answer that is queued already."""
         try:
             self.abandon(request_id)
         except FileNotFoundError:
-            return self._inbox.find_queued(lambda message: message.in_reply_to == request_id)
+            return self._inbox.find_queued(lambda message: message.in_reply_to == request_id, taken)
         return None
 
     def serve(self, name: str, handler: Callable[[Message], Data]) -> None:
@@ -369,7 +390,7 @@ class Ksock(Settings):
 
         self.bind(name, replier=True)
         try:
-            while (request := self._inbox.find(is_served, None)) is not None:
+            while (request := self._find(is_served)) is not None:
                 if not request.wants_us_to_reply():
                     continue
                 try:
@@ -384,6 +405,14 @@ class Ksock(Settings):
         finally:
             self.unbind(name, replier=True)
 
+    def _find(self, wanted: Callable[[Message], bool]) -> Optional[Message]:
+        taken: Taken = []
+        try:
+            return self._inbox.find(wanted, None, taken)
+        except BaseException:
+            self._inbox.put_back(taken)
+            raise
+
     def _answer(self, reply: Message) -> None:
         try:
             self.send_msg(reply)
@@ -392,11 +421,13 @@ class Ksock(Settings):
 
     def _answer_and_wait(self, reply: Message) -> None:
         """With one system call, answer and wait for the next message, which is put aside."""
-        exchange = self._transfer.exchange(reply.to_bytes(), abi.TRANSFER_NEVER)
+        exchange = self._transfer.exchange(reply.to_bytes(), abi.TRANSFER_NEVER, is_call=False)
         try:
             exchange.run()
-        finally:
             self._inbox.keep(exchange)
+        except BaseException:
+            self._inbox.put_back([], exchange)
+            raise
         if exchange.sent_id() is None:
             settle(self, reply, exchange.error())
         self._transfer.finish(exchange)

@@ -11,11 +11,10 @@ import os
 import struct
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fcntl import ioctl
 from io import FileIO
-from typing import NamedTuple, Optional, TypeVar
+from typing import NamedTuple, Optional, TypeVar, Union
 
 from . import abi
 from .errors import SendManyError
@@ -104,12 +103,13 @@ class _Outgoing:
         )  # fmt: skip
 
 
-class _Incoming:
-    """An argument to receive with, and memory for messages."""
+class Incoming:
+    """An argument to receive with, memory for messages, and what the last call has brought."""
 
-    __slots__ = ("address", "argument", "at_most", "deadline", "view")
+    __slots__ = ("_messages", "address", "argument", "at_most", "deadline", "view")
 
     def __init__(self) -> None:
+        self._messages: Optional[list[Message]] = None
         self.argument = bytearray(abi.TRANSFER.size)
         self.deadline = abi.TRANSFER_NOW
         self.at_most = 0
@@ -129,6 +129,8 @@ class _Incoming:
 
     def ask(self, deadline: int, at_most: int) -> None:
         """Say in the argument what is wanted; mostly that is what was wanted the last time."""
+        abi.U32.pack_into(self.argument, _RECEIVED_AT, 0)
+        self._messages = None
         if deadline != self.deadline:
             self.deadline = deadline
             _U64.pack_into(self.argument, _DEADLINE_AT, deadline)
@@ -136,8 +138,15 @@ class _Incoming:
             self.at_most = at_most
             abi.U32.pack_into(self.argument, _RECEIVE_MAX_AT, at_most)
 
+    def messages(self) -> list[Message]:
+        """Return the messages that came with the last call; always the same objects."""
+        messages = self._messages
+        if messages is None:
+            messages = self._messages = _received(self.argument, self.view)
+        return messages
 
-class _TimedIncoming(_Incoming):
+
+class _TimedIncoming(Incoming):
     """The same, with memory for the time at which each message was queued."""
 
     __slots__ = ("times",)
@@ -149,29 +158,41 @@ class _TimedIncoming(_Incoming):
         _U64.pack_into(self.argument, _TIMES_AT, address)
 
 
-_M = TypeVar("_M", _Outgoing, _Incoming, _TimedIncoming)
+class Aside(NamedTuple):
+    """Messages that had been put aside, and where among those the first of them was."""
+
+    at: int
+    messages: list[Message]
+
+
+#: What a call has taken so far, from the kernel or of what was put aside. It is here before it is taken, so
+#: that it can be put back, wherever an exception comes.
+Taken = list[Union[Incoming, Aside]]
+
+_M = TypeVar("_M", _Outgoing, Incoming, _TimedIncoming)
 
 
 def _received(argument: bytearray, view: memoryview) -> list[Message]:
-    """Return the messages that came with the last call, until ``_forget`` has been called."""
+    """Return the messages that came with the last call."""
     count, length, _, _ = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
     return received(view[:length].tobytes(), count) if count else []
-
-
-def _forget(argument: bytearray) -> None:
-    abi.U32.pack_into(argument, _RECEIVED_AT, 0)
 
 
 class Exchange:
     """One message to send and one to receive, and how far that has come, whatever interrupts it.
 
-    A message that the memory is too small for is not received. It stays queued.
+    A message that the memory is too small for is not received. It stays queued. ``is_call`` tells whether
+    the message is a Request, whose answer nobody wants if the call does not return it.
     """
 
-    def __init__(self, file: FileIO, out: _Outgoing, incoming: _Incoming) -> None:
+    def __init__(self, file: FileIO, out: _Outgoing, incoming: Incoming, is_call: bool) -> None:
         self._file = file
         self.out = out
         self.incoming = incoming
+        self.is_call = is_call
+        self._messages: Optional[list[Message]] = None
+        self._sent_id: Optional[MessageId] = None
+        abi.U32.pack_into(out.argument, _RECEIVED_AT, 0)
 
     def run(self) -> None:
         """Make the system call. Raises OSError with its errno, ValueError if the file is closed."""
@@ -186,18 +207,20 @@ class Exchange:
     def sent_id(self) -> Optional[MessageId]:
         """Return the id of the message if it was sent."""
         sent, _, _ = _PROGRESS.unpack_from(self.out.argument, _PROGRESS_AT)
-        return trusted_id(*abi.MSG_ID.unpack_from(self.out.ids)) if sent else None
+        if sent and self._sent_id is None:
+            self._sent_id = trusted_id(*abi.MSG_ID.unpack_from(self.out.ids))
+        return self._sent_id
 
     def error(self) -> OSError:
         """Return why the message was not sent."""
         _, error, _ = _PROGRESS.unpack_from(self.out.argument, _PROGRESS_AT)
         return OSError(error, os.strerror(error))
 
-    def take_received(self) -> list[Message]:
-        """Return the message that was received, if there is one and it was not taken before."""
-        messages = _received(self.out.argument, self.incoming.view)
-        _forget(self.out.argument)
-        return messages
+    def messages(self) -> list[Message]:
+        """Return the message that was received, if there is one; always the same object."""
+        if self._messages is None:
+            self._messages = _received(self.out.argument, self.incoming.view)
+        return self._messages
 
 
 class Transfer:
@@ -214,7 +237,7 @@ class Transfer:
         self._file = file
         # Memory that is not in use. Of several threads, each pop() gives another one.
         self._outgoing: list[_Outgoing] = []
-        self._incoming: list[_Incoming] = []
+        self._incoming: list[Incoming] = []
         self._timed: list[_TimedIncoming] = []
 
     def send(self, message: bytes) -> MessageId:
@@ -259,48 +282,46 @@ class Transfer:
         if error:
             raise SendManyError(error, os.strerror(error), sent, bool(kept))
 
-    def receive(self, deadline: int, at_most: int, aside: deque[Message]) -> list[Message]:
+    def receive(self, deadline: int, at_most: int, taken: Taken) -> list[Message]:
         """Return the next messages.
 
         ``at_most`` 0 is as many as there is memory for; that is at least one. If none is queued,
         this waits until the deadline, unless O_NONBLOCK is set; then it may be none.
 
-        If a signal came together with messages, and its handler raises an exception, these are put
-        ``aside``.
+        They are in ``taken`` before this returns.
         """
-        incoming = _taken(self._incoming, _Incoming)
+        incoming = _taken(self._incoming, Incoming)
         argument = incoming.argument
-        try:
+        incoming.ask(deadline, at_most)
+        taken.append(incoming)
+        while True:
+            try:
+                ioctl(self._file, abi.IOC_TRANSFER, argument)
+            except InterruptedError:
+                continue
+            messages = incoming.messages()
+            if messages:
+                break
+            _, _, _, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
+            if not next_len:
+                break
+            incoming.make_room(next_len)
             incoming.ask(deadline, at_most)
-            while True:
-                try:
-                    ioctl(self._file, abi.IOC_TRANSFER, argument)
-                except InterruptedError:
-                    continue
-                messages = _received(argument, incoming.view)
-                if messages:
-                    break
-                _, _, _, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
-                if not next_len:
-                    break
-                incoming.make_room(next_len)
-        except BaseException:
-            aside += _received(argument, incoming.view)
-            raise
-        _forget(argument)
         _put_back(self._incoming, incoming)
         return messages
 
-    def receive_bytes(self, room: int) -> Batch:
+    def receive_bytes(self, room: int, taken: Taken) -> Batch:
         """Return the messages that are queued. This does not wait.
 
-        There is memory for ``room`` bytes of them, or for one message.
+        There is memory for ``room`` bytes of them, or for one message. They are in ``taken`` before this
+        returns.
         """
         incoming = _taken(self._timed, _TimedIncoming)
         argument = incoming.argument
+        incoming.ask(abi.TRANSFER_NOW, 0)
+        taken.append(incoming)
         incoming.make_room(room)
         while True:
-            incoming.ask(abi.TRANSFER_NOW, 0)
             ioctl(self._file, abi.IOC_TRANSFER, argument)
             count, length, queued, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
             if count or not next_len:
@@ -312,11 +333,11 @@ class Transfer:
         _put_back(self._timed, incoming)
         return Batch(messages, times, lost, queued)
 
-    def exchange(self, message: bytes, deadline: int) -> Exchange:
+    def exchange(self, message: bytes, deadline: int, is_call: bool) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""
-        out, incoming = _taken(self._outgoing, _Outgoing), _taken(self._incoming, _Incoming)
+        out, incoming = _taken(self._outgoing, _Outgoing), _taken(self._incoming, Incoming)
         out.fill(message, deadline, incoming.address, len(incoming.view))
-        return Exchange(self._file, out, incoming)
+        return Exchange(self._file, out, incoming, is_call)
 
     def finish(self, exchange: Exchange) -> None:
         """Let others have the memory of an exchange, which must not be used any more."""

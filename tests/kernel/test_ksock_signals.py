@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
+from random import Random
 from types import FrameType
 
 import pytest
 
 from kbus import Announcement, Ksock, Message, reply_to
-from tests.kernel.conftest import OpenKsock
+from tests.effort import DIVISOR
+from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import (
     IOCTL,
     PATIENCE,
@@ -168,3 +173,106 @@ def test_a_handler_leaves_the_message_that_waits(ksock: OpenKsock, many: bool) -
     take(full)
     sender.send()
     assert texts(full) == [b"kept"]
+
+
+INTERRUPTIONS = 4000 // DIVISOR
+
+
+@pytest.fixture
+def until_interrupted(child: StartChild) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Calls something again and again, until so many of the calls were interrupted by a handler that raises.
+
+    The signals come from another process, after times that nobody foresees.
+    """
+    armed: list[bool] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if armed:
+            armed.clear()
+            raise HandlerError
+
+    def disturb() -> None:
+        random, parent = Random(1), os.getppid()
+        while True:
+            time.sleep(random.uniform(0, 0.001))
+            os.kill(parent, signal.SIGUSR1)
+
+    def run(body: Callable[[], object]) -> None:
+        interruptions = 0
+        while interruptions < INTERRUPTIONS:
+            try:
+                armed.append(True)
+                while True:
+                    body()
+            except HandlerError:
+                interruptions += 1
+            finally:
+                armed.clear()
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    disturbing = child(lambda: threading.Thread(target=disturb, daemon=True).start())
+    yield run
+    disturbing.kill()
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.axiom("loss")
+@pytest.mark.parametrize("many", [False, True])
+def test_no_interruption_loses_a_message(
+    ksock: OpenKsock,
+    child: StartChild,
+    until_interrupted: Callable[[Callable[[], object]], None],
+    many: bool,
+) -> None:
+    listener, sender = ksock(), ksock()
+    listener.bind("$.A")
+    listener.set_max_messages(10)
+
+    def send_for_ever() -> None:
+        for number in count():
+            sender.send_msg(Announcement("$.A", str(number), flags=WAIT))
+
+    sending = child(lambda: threading.Thread(target=send_for_ever, daemon=True).start())
+    got: list[Message | None] = []
+
+    def receive() -> None:
+        # No handler runs between what returns and what takes it.
+        if many:
+            got.extend(listener.receive_many())
+        else:
+            got.append(listener.wait_for_msg())
+
+    until_interrupted(receive)
+    sending.kill()
+    got += list(listener)
+    found = [message.data for message in got if message]
+    assert found == [str(number).encode() for number in range(len(found))]
+
+
+@pytest.mark.rule(28)
+@pytest.mark.axiom("loss", "answer")
+def test_no_interruption_of_a_call_leaves_anything_behind(
+    ksock: OpenKsock, child: StartChild, until_interrupted: Callable[[Callable[[], object]], None]
+) -> None:
+    """No answer, and no Request that waits for one; what else came is there."""
+    caller, replier, sender = ksock(), ksock(), ksock()
+    caller.bind("$.Other")
+    caller.set_max_messages(1000)
+    child(lambda: threading.Thread(target=replier.serve, args=("$.A", lambda _: b"yes"), daemon=True).start())
+    wait_until(lambda: caller.find_replier("$.A") is not None, "it serves")
+    others: list[Message] = []
+    sent = count()
+
+    def call() -> None:
+        sender.send_msg(Announcement("$.Other", str(next(sent))))
+        assert caller.call("$.A").name == "$.A"
+        others.extend(caller.receive_many(0))
+
+    until_interrupted(call)
+    others += list(caller)
+    assert {each.name for each in others} == {"$.Other"}
+    assert ksock_stats(caller)["awaiting"] == 0
+    numbers = [int(each.data or b"") for each in others]
+    assert numbers == sorted(set(numbers))
+    # Where sending was interrupted, or a message had no room, it is missing for good.
+    assert len(numbers) > next(sent) // 2

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections import deque
 from io import FileIO
 from typing import Optional
 
@@ -93,8 +92,8 @@ def test_a_message_that_came_too_late_takes_no_memory_away(monkeypatch: pytest.M
     monkeypatch.setattr(transfer, "ioctl", kernel)
     with open(os.devnull, "rb", buffering=0) as file:
         under_test = transfer.Transfer(file)
-        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
-        assert under_test.receive_bytes(16_384) == ([], [], 0, 0)
-        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
-        assert under_test.receive(abi.TRANSFER_NOW, 0, deque()) == []
+        assert under_test.receive(abi.TRANSFER_NOW, 0, []) == []
+        assert under_test.receive_bytes(16_384, []) == ([], [], 0, 0)
+        assert under_test.receive(abi.TRANSFER_NOW, 0, []) == []
+        assert under_test.receive(abi.TRANSFER_NOW, 0, []) == []
     assert kernel.rooms == [16_384] * 5 + [131_072] * 2
