@@ -136,9 +136,11 @@ struct kbus_user {
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */
 	struct list_head patient;	/* kbus_queue.patient */
+	struct list_head unsettled;	/* kbus_queue.unsettled */
 	struct kbus_worker feed;	/* looks at the first ones, */
 	struct kbus_worker wake;	/* this at the second ones, */
-	struct kbus_worker nudge;	/* and this at the others */
+	struct kbus_worker nudge;	/* this at the third ones, */
+	struct kbus_worker settle;	/* and this at the others */
 };
 
 kuid_t kbus_user_of_current(void);
@@ -520,6 +522,7 @@ void kbus_wakes_reserve(struct kbus_wakes *wakes, u32 count);
 void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
 void kbus_wake_later(struct kbus_ksock *ks, __poll_t events);
 void kbus_wake_late(struct work_struct *work);
+void kbus_wake_never(struct kbus_ksock *ks);
 int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
 		     u64 arg, ktime_t until);
 void kbus_poll_wait(struct file *file, struct kbus_ksock *ks, poll_table *table);
@@ -585,8 +588,9 @@ struct kbus_queue {
 	u64 changes;			/* for each of which all of them are looked at once */
 	struct list_head ready;		/* and those who may go on, but are in no line, and are */
 					/* to be woken again */
-	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock, as is: */
-	struct list_head patient;	/* in kbus_user.patient, if: */
+	struct list_head starving;	/* in kbus_user.starving; kbus_user.lock, as are: */
+	struct list_head unsettled;	/* in kbus_user.unsettled, */
+	struct list_head patient;	/* and in kbus_user.patient, if: */
 	bool is_patient;		/* a worker is going to look at those who may go on */
 	struct kbus_late late[KBUS_LATE_USERS];
 	u32 nr_late;
@@ -956,7 +960,8 @@ struct kbus_ksock {
 	struct mutex crowd_lock;	/* makes it longer, one at a time; protects: */
 	struct kbus_crowd *crowd_last;	/* the one that had a place last */
 	atomic_t late_events;		/* EPOLL*: of what the user's worker is to tell them, */
-	struct list_head late;		/* if this is in kbus_user.late; kbus_user.lock */
+	struct list_head late;		/* if this is in kbus_user.late; kbus_user.lock, as is: */
+	bool is_gone;			/* it has closed */
 
 	struct mutex out_lock;		/* protects: */
 	struct kbus_msg *out;		/* the message being written, or NULL */

@@ -123,6 +123,7 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 	kbus_msg_put(ks->out);
 	kbus_copy_put(ks->user, ks->in);
 
+	kbus_wake_never(ks);
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
 	/* Not with the last reference, which may be a sender's. */
 	kbus_user_has_closed(ks->user);

@@ -362,6 +362,19 @@ static bool kbus_line_may_go_on(struct kbus_queue *q, const struct kbus_wait *wa
 		(!kbus_line_has_older(q, wait) && kbus_line_fits(q, &wait->need));
 }
 
+/* There are more of those who wait than are to be looked at now. */
+static void kbus_line_settle_later(struct kbus_queue *q)
+{
+	struct kbus_user *user = kbus_line_ksock(q)->user;
+
+	lockdep_assert_held(&q->lock);
+	spin_lock(&user->lock);
+	if (list_empty(&q->unsettled))
+		list_add_tail(&q->unsettled, &user->unsettled);
+	spin_unlock(&user->lock);
+	kbus_user_work_in(user, &user->settle, 0);
+}
+
 /*
  * Look at kept messages that have not been looked at since the queue changed, which are
  * the first ones. If there are more than @most, a worker goes on with them.
@@ -374,7 +387,7 @@ static void kbus_line_settle_kept(struct kbus_queue *q, u32 most, struct kbus_wa
 	while ((wait = list_first_entry_or_null(&q->kept, struct kbus_wait, node)) &&
 	       wait->seen != q->changes) {
 		if (count++ == most) {
-			kbus_wake_later(kbus_line_ksock(q), 0);
+			kbus_line_settle_later(q);
 			return;
 		}
 		wait->seen = q->changes;
@@ -450,7 +463,7 @@ static void kbus_line_settle_first(struct kbus_queue *q, struct kbus_line *line,
 static void kbus_line_settle_lines(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
 	if (kbus_line_forgive(q) || kbus_line_move_tardy(q))
-		kbus_wake_later(kbus_line_ksock(q), 0);
+		kbus_line_settle_later(q);
 	else
 		kbus_line_settle_first(q, &q->line, wakes);
 	kbus_line_settle_first(q, &q->tardy, wakes);
@@ -593,6 +606,7 @@ void kbus_line_end(struct kbus_queue *q)
 		     q->tardy.needs.user_bytes);
 	spin_lock(&user->lock);
 	list_del_init(&q->starving);
+	list_del_init(&q->unsettled);
 	list_del_init(&q->patient);
 	/* What still ran later would be there when the workqueue goes. */
 	if (list_empty(&user->patient))

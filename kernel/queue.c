@@ -121,6 +121,7 @@ void kbus_queue_init(struct kbus_queue *q)
 	INIT_LIST_HEAD(&q->ready);
 	INIT_LIST_HEAD(&q->starving);
 	INIT_LIST_HEAD(&q->patient);
+	INIT_LIST_HEAD(&q->unsettled);
 	q->limit = min(READ_ONCE(kbus_default_queue_length),
 		       READ_ONCE(kbus_max_queue_length));
 }

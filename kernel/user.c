@@ -5,8 +5,8 @@
  *
  * A queue whose line waits for bytes of its user is in a list of that user's,
  * as any KSock of the user's, on any device, may make them free. A worker looks at
- * these, another one wakes those waiters of the user's that take long to wake, and a third
- * one looks whether those who may send to the user's KSocks do. It is
+ * these, another one wakes those waiters of the user's that take long to wake. Two more tell those
+ * who may send to the user's KSocks, if they are many, and look whether they do. It is
  * nobody's own time, so each user has but a part of a processor's for each of them.
  */
 #include <linux/cred.h>
@@ -35,6 +35,7 @@ static LIST_HEAD(kbus_former_users);
 
 static void kbus_user_feed(struct work_struct *work);
 static void kbus_user_nudge(struct work_struct *work);
+static void kbus_user_settle(struct work_struct *work);
 static void kbus_users_forget(struct work_struct *work);
 
 static DECLARE_DEFERRABLE_WORK(kbus_forgetting, kbus_users_forget);
@@ -85,9 +86,11 @@ struct kbus_user *kbus_user_get(kuid_t uid)
 	INIT_LIST_HEAD(&spare->starving);
 	INIT_LIST_HEAD(&spare->late);
 	INIT_LIST_HEAD(&spare->patient);
+	INIT_LIST_HEAD(&spare->unsettled);
 	INIT_DELAYED_WORK(&spare->feed.work, kbus_user_feed);
 	INIT_DELAYED_WORK(&spare->wake.work, kbus_wake_late);
 	INIT_DELAYED_WORK(&spare->nudge.work, kbus_user_nudge);
+	INIT_DELAYED_WORK(&spare->settle.work, kbus_user_settle);
 
 	spin_lock(&kbus_users_lock);
 	user = kbus_user_find(uid, spare);
@@ -212,20 +215,25 @@ static u64 kbus_user_feed_ksock(struct kbus_ksock *ks)
 	return kbus_stopwatch_stop(began);
 }
 
-/* Bytes became free: whoever waits for room at a queue of this user's may go on. */
-static void kbus_user_feed(struct work_struct *work)
+/*
+ * For a worker: do something for the queues in a list of the user's, which have @node there.
+ * What it does returns how long that takes, in ns.
+ */
+static void kbus_user_work(struct kbus_user *user, struct kbus_worker *worker,
+			   struct list_head *queues, size_t node,
+			   u64 (*work)(struct kbus_ksock *ks))
 {
-	struct kbus_user *user = container_of(work, struct kbus_user, feed.work.work);
 	struct kbus_ksock *ks;
-	LIST_HEAD(hungry);
+	LIST_HEAD(found);
 
 	spin_lock(&user->lock);
-	list_splice_init(&user->starving, &hungry);
-	while ((ks = list_first_entry_or_null(&hungry, struct kbus_ksock, q.starving))) {
-		list_del_init(&ks->q.starving);
+	list_splice_init(queues, &found);
+	while (!list_empty(&found)) {
+		ks = container_of((void *)found.next - node, struct kbus_ksock, q);
+		list_del_init(found.next);
 		kbus_ksock_get(ks);
 		spin_unlock(&user->lock);
-		kbus_worker_rest(&user->feed, kbus_user_feed_ksock(ks));
+		kbus_worker_rest(worker, work(ks));
 		kbus_ksock_put(ks);
 		spin_lock(&user->lock);
 	}
@@ -233,28 +241,42 @@ static void kbus_user_feed(struct work_struct *work)
 	kbus_user_put(user);
 }
 
+/* Bytes became free: whoever waits for room at a queue of this user's may go on. */
+static void kbus_user_feed(struct work_struct *work)
+{
+	struct kbus_user *user = container_of(work, struct kbus_user, feed.work.work);
+
+	kbus_user_work(user, &user->feed, &user->starving,
+		       offsetof(struct kbus_queue, starving), kbus_user_feed_ksock);
+}
+
+static u64 kbus_user_nudge_ksock(struct kbus_ksock *ks)
+{
+	/* It is never that long, but the machine itself may have been stopped. */
+	return min_t(u64, kbus_line_nudge(&ks->q), KBUS_USER_BURST);
+}
+
 /* Some time ago there were some who might go on: see whether they have. */
 static void kbus_user_nudge(struct work_struct *work)
 {
 	struct kbus_user *user = container_of(work, struct kbus_user, nudge.work.work);
-	struct kbus_ksock *ks;
-	LIST_HEAD(patient);
-	u64 took;
 
-	spin_lock(&user->lock);
-	list_splice_init(&user->patient, &patient);
-	while ((ks = list_first_entry_or_null(&patient, struct kbus_ksock, q.patient))) {
-		list_del_init(&ks->q.patient);
-		kbus_ksock_get(ks);
-		spin_unlock(&user->lock);
-		/* It is never that long, but the machine itself may have been stopped. */
-		took = min_t(u64, kbus_line_nudge(&ks->q), KBUS_USER_BURST);
-		kbus_worker_rest(&user->nudge, took);
-		kbus_ksock_put(ks);
-		spin_lock(&user->lock);
-	}
-	spin_unlock(&user->lock);
-	kbus_user_put(user);
+	kbus_user_work(user, &user->nudge, &user->patient,
+		       offsetof(struct kbus_queue, patient), kbus_user_nudge_ksock);
+}
+
+static u64 kbus_user_settle_ksock(struct kbus_ksock *ks)
+{
+	return kbus_line_go_on(&ks->q);
+}
+
+/* There are more of those who wait than whoever changed something has looked at. */
+static void kbus_user_settle(struct work_struct *work)
+{
+	struct kbus_user *user = container_of(work, struct kbus_user, settle.work.work);
+
+	kbus_user_work(user, &user->settle, &user->unsettled,
+		       offsetof(struct kbus_queue, unsettled), kbus_user_settle_ksock);
 }
 
 /* Check before adding: a brief overshoot would look like a full quota to others. */

@@ -62,12 +62,30 @@ void kbus_wake_later(struct kbus_ksock *ks, __poll_t events)
 
 	atomic_or((__force int)events, &ks->late_events);
 	spin_lock(&user->lock);
-	if (list_empty(&ks->late)) {
+	if (list_empty(&ks->late) && !ks->is_gone) {
 		kbus_ksock_get(ks);
 		list_add_tail(&ks->late, &user->late);
 	}
 	spin_unlock(&user->lock);
 	kbus_user_work_in(user, &user->wake, 0);
+}
+
+/*
+ * The KSock closes, and nobody waits at it any more. It does not stay until the worker comes to
+ * it: its user could have that take as long as it likes.
+ */
+void kbus_wake_never(struct kbus_ksock *ks)
+{
+	struct kbus_user *user = ks->user;
+	bool was_late;
+
+	spin_lock(&user->lock);
+	ks->is_gone = true;
+	was_late = !list_empty(&ks->late);
+	list_del_init(&ks->late);
+	spin_unlock(&user->lock);
+	if (was_late)
+		kbus_ksock_put(ks);
 }
 
 /* Waking a KSock of a user's has taken somebody else so long; @slow is what it took before. */
@@ -233,7 +251,6 @@ void kbus_wake_late(struct work_struct *work)
 		list_del_init(&ks->late);
 		spin_unlock(&user->lock);
 		events = (__force __poll_t)atomic_xchg(&ks->late_events, 0);
-		kbus_worker_rest(&user->wake, kbus_line_go_on(&ks->q));
 		if (events)
 			kbus_wake_all(ks, events);
 		kbus_ksock_put(ks);

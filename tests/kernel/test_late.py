@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import select
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -34,22 +36,30 @@ ROUNDS = 600
 """Times that they are woken at most, where 50 ms in all are enough for the worker."""
 ACCOMPLICE, QUICK = NOBODY - 1, 300
 """Who wakes a KSock that takes no time, and how often for each slow wake-up: often enough on average."""
+SLOW_KSOCKS, CLOSED_KSOCKS = 200, 500
+"""KSocks that each take some milliseconds to wake, and those that are closed meanwhile."""
 OFTEN = 500
 """Requests, of which each wakes the replier, and the reply the sender."""
 
 
 @pytest.fixture
-def times_late(tracefs: None) -> Iterator[Callable[[], int]]:
-    """Tells how often the worker that wakes was asked for, since the test began."""
+def times_asked(tracefs: None) -> Iterator[Callable[[str], int]]:
+    """Tells how often such a worker was asked for, since the test began."""
     instance = TRACEFS / "instances" / "kbus-late"
     instance.mkdir()
     switch = instance / "events" / "workqueue" / "workqueue_queue_work" / "enable"
     with one_processor():
         switch.write_text("1")
-    yield lambda: (instance / "trace").read_text().count("=kbus_wake_late ")
+    yield lambda worker: (instance / "trace").read_text().count(f"={worker} ")
     with one_processor():
         switch.write_text("0")
     instance.rmdir()
+
+
+@pytest.fixture
+def times_late(times_asked: Callable[[str], int]) -> Callable[[], int]:
+    """Tells how often the worker that wakes was asked for."""
+    return lambda: times_asked("kbus_wake_late")
 
 
 def wake(listener: Ksock, sender: Ksock, count: int) -> None:
@@ -79,14 +89,16 @@ def test_a_crowd_that_has_gone_is_nobodys_concern(ksock: OpenKsock, times_late: 
 @pytest.mark.rule(30, 45)
 @pytest.mark.parametrize("count", [KEPT_AT_ONCE, KEPT_AT_ONCE + 1])
 def test_whoever_makes_room_tells_a_few_whose_message_is_kept(
-    ksock: OpenKsock, times_late: Callable[[], int], count: int
+    ksock: OpenKsock, times_asked: Callable[[str], int], count: int
 ) -> None:
+    """A worker tells the others: not the one that wakes the queue's own user, who is not to wait for them."""
     full = ksock()
     fill(full, "$.A")
     for _ in range(count):
         told_to_try_again(ksock(nonblocking=True), waiting())
     take(full)
-    assert times_late() == (count > KEPT_AT_ONCE)
+    assert times_asked("kbus_user_settle") == (count > KEPT_AT_ONCE)
+    assert times_asked("kbus_wake_late") == 0
 
 
 @pytest.mark.rule(45)
@@ -104,7 +116,7 @@ def test_a_crowd_without_memory_is_still_one(ksock: OpenKsock, times_late: Calla
 
 def poll_often(inner: select.epoll) -> None:
     """Have a thread poll the epoll so often that waking it takes long."""
-    room = (POLLED + 100, POLLED + 100)
+    room = (POLLED + 1000, POLLED + 1000)
     resource.setrlimit(resource.RLIMIT_NOFILE, room)
     poll = select.poll()
     for _ in range(POLLED):
@@ -129,6 +141,42 @@ def test_who_closes_and_opens_again_is_remembered(
             break
     else:
         pytest.fail("what is slow is not left to a worker")
+
+
+@pytest.mark.rule(37, 45)
+@pytest.mark.axiom("lifetime")
+def test_a_closed_ksock_waits_for_no_worker(
+    ksock: OpenKsock, child: StartChild, times_late: Callable[[], int]
+) -> None:
+    """It is free at once, though its user has the worker rest after others that take long."""
+    user, sender, inner = new_user(), ksock(), select.epoll()
+    slow = [opened_by(ksock, user) for _ in range(SLOW_KSOCKS)]
+    crowd = [select.epoll() for _ in range(MOST_AT_ONCE + 1)]
+    for each in slow:
+        each.bind("$.Slow")
+        for epoll in (inner, *crowd):
+            epoll.register(each, select.EPOLLIN)
+    for _ in range(5 * POLLERS):
+        child(lambda: poll_often(inner))
+    before = ksocks_in_memory()
+    raw.send(sender, raw.message(b"$.Slow"))
+    for _ in range(CLOSED_KSOCKS):
+        with opened_by(ksock, user) as listener:
+            listener.bind("$.Quick")
+            for epoll in crowd:
+                epoll.register(listener, select.EPOLLIN)
+            raw.send(sender, raw.message(b"$.Quick"))
+    print(f"{ksocks_in_memory() - before} more")
+    assert times_late() > 0
+    assert ksocks_in_memory() - before < CLOSED_KSOCKS / 2
+
+
+def ksocks_in_memory() -> int:
+    """Objects of the slab caches that KSocks are from, of which others have some."""
+    found = re.findall(
+        r"^kmalloc-(?:cg-)?(?:2k|4k) +(\d+) ", Path("/proc/slabinfo").read_text(), re.MULTILINE
+    )
+    return sum(map(int, found))
 
 
 @pytest.mark.rule(45)

@@ -16,12 +16,12 @@ from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats, fill, take, wait_until
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, blocked_send, new_user, times_slept, workers_share
-from tests.kernel.test_late import times_late
+from tests.kernel.test_late import times_asked, times_late
 from tests.kernel.test_tracing import tracefs
 from tests.neighbours.neighbour import StartNeighbour
 from tests.neighbours.stopwatch import SENT, SLOT, Stopwatch, Times, quiet
 
-__all__ = ["times_late", "tracefs"]
+__all__ = ["times_asked", "times_late", "tracefs"]
 
 pytestmark = pytest.mark.axiom("isolation")
 
