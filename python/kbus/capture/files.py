@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from . import pcapng
 from .compress import Compressor
-from .losses import LOST_BEFORE
+from .header import LOST_BEFORE
 from .part import PART, PartFile, sync_directory
 from .series import SUFFIX, SUFFIXES, Series, stem
 from .writer import section_start

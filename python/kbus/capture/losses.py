@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
+from .header import LOST_BEFORE
 from .reader import Facts, Section
-
-#: In a section's facts: how many messages each device had lost before
-LOST_BEFORE = "lost_before"
 
 
 class Losses:
@@ -40,7 +38,6 @@ class Losses:
 
 
 def _before(section: Section) -> dict[Optional[int], int]:
-    said: Any = section.info.get(LOST_BEFORE)
-    if not isinstance(said, list) or not all(isinstance(each, int) for each in said):
-        return {}
-    return {interface.bus: lost for interface, lost in zip(section.interfaces, said)}
+    return {
+        interface.bus: lost for interface, lost in zip(section.interfaces, section.info.get(LOST_BEFORE, []))
+    }

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
 from .. import Message, wire
 from ..messages import received
-from . import assumed, frame, pcapng
+from . import assumed, frame, header, pcapng
 from .assumed import Interface
 from .blocks import Damage, read_blocks
 from .gunzip import MaybeGzip
@@ -29,7 +28,8 @@ class CaptureError(ValueError):
 class Section:
     """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
 
-    ``info`` has the keys device, boot_id, load_id, bus, recorder and bindings, and often lost_before.
+    ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings, bindings_left_out and
+    lost_before, with values of the kinds that the format says.
     """
 
     order: str
@@ -181,12 +181,8 @@ class Reader:
 def info_of(block: Block) -> dict[str, Any]:
     """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
     for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
-        # Other tools put comments of their own there.
-        if code == pcapng.OPT_COMMENT:
-            with contextlib.suppress(ValueError):
-                said = json.loads(value)
-                if isinstance(said, dict) and "recorder" in said:
-                    return said
+        if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
+            return info
     return {}
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO
 
 from . import frame, pcapng
 from .frame import Frame
+from .header import comment_of
 
 #: A block with a packet, up to the message: block, packet, frame
 _PACKET_HEADS = {order: struct.Struct(order + "7I HHI") for order in (pcapng.LITTLE, pcapng.BIG)}
@@ -58,11 +58,10 @@ def packets(order: str, sequence: int, offset: int, arrivals: Iterable[Arrival])
 def section_start(order: str, info: Mapping[str, Any], buses: Sequence[int]) -> bytes:
     """Return what a section begins with: its header, and the descriptions of the interfaces.
 
-    ``info`` becomes the comment as JSON; ``buses`` are the numbers of the devices, one an interface.
+    ``info`` becomes the comment, see ``header``; ``buses`` are the numbers of the devices, one an interface.
     """
-    comment = json.dumps(info, separators=(",", ":"))
     interfaces = [pcapng.interface_description(order, f"kbus{bus}") for bus in buses]
-    return pcapng.section_header(order, comment) + b"".join(interfaces)
+    return pcapng.section_header(order, comment_of(info)) + b"".join(interfaces)
 
 
 class Writer:

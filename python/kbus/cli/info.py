@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Optional
 
+from ..capture.header import LEFT_OUT
 from ..capture.order import by_recording
 from ..capture.series import each_once
 from ..capture.summary import Summary, summarize
@@ -89,10 +90,9 @@ def _as_json(summary: Summary) -> dict[str, Any]:
 def _show(summary: Summary, most: Optional[int]) -> None:
     put_line(f"{summary.path}: {_health(summary)}")
     for info in summary.sections:
-        put_line(
-            f"  {info.get('device', 'unknown machine')}, boot {info.get('boot_id', 'unknown')},"
-            f" load {info.get('load_id', 'unknown')}, bound to {' '.join(info.get('bindings', ['unknown']))}"
-        )
+        device = info.get("device", "unknown machine")
+        boot, load = ("unknown" if info.get(key) is None else info[key] for key in ("boot_id", "load_id"))
+        put_line(f"  {device}, boot {boot}, load {load}, bound to {_bindings(info)}")
     buses = ", ".join(f"kbus{bus} {count}" for bus, count in sorted(summary.buses.items()))
     put_line(f"  {summary.messages} messages ({buses or 'none'}), {summary.bytes} bytes, {summary.lost} lost")
     if summary.first_ns is not None and summary.last_ns is not None:
@@ -108,6 +108,11 @@ def _show(summary: Summary, most: Optional[int]) -> None:
     if len(summary.damage) > _MOST_DAMAGE:
         put_line(f"  and {len(summary.damage) - _MOST_DAMAGE} more places")
     _show_names(summary, most)
+
+
+def _bindings(info: dict[str, Any]) -> str:
+    more = f" and {info[LEFT_OUT]} more" if info.get(LEFT_OUT) else ""
+    return " ".join(info.get("bindings", ["unknown"])) + more
 
 
 def _health(summary: Summary) -> str:

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""`kbus info`, `play` and `recover` on captures that no recorder makes: errors, and no tracebacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbus import Announcement
+from kbus.capture import Frame, Reader, Writer, pcapng
+
+from .captures import INFO, START, capture, numbered, read
+from .test_cli_files import run
+
+HEADER = len(pcapng.section_header(pcapng.NATIVE, json.dumps(INFO, separators=(",", ":"))))
+REST = capture(numbered(5))[HEADER:]
+TSRESOL = b"\x09\0\1\0"
+
+
+def with_comment(comment: str) -> bytes:
+    """A capture of 5 messages whose header says that."""
+    return pcapng.section_header(pcapng.NATIVE, comment) + REST
+
+
+def with_info(**changes: Any) -> bytes:
+    return with_comment(json.dumps({**INFO, **changes}))
+
+
+def check_damaged(path: Path, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that reads it says why, and those which pass damage over have all messages."""
+    status, out, err = run(capsys, "info", str(path))
+    assert (status, err) == (
+        1,
+        "kbus info: 1 of the captures are damaged; `kbus recover` makes whole ones of them\n",
+    )
+    assert f"are of no use: {reason}" in out
+    assert "  5 messages (" in out
+    assert json.loads(run(capsys, "info", "--json", str(path))[1])["messages"] == 5
+    status, _, err = run(capsys, "play", str(path))
+    assert status == 1
+    assert err.startswith(f"kbus play: {path}: at byte ")
+    assert err.endswith(f": {reason}; --tolerant plays what is undamaged\n")
+    status, out, _ = run(capsys, "recover", str(path))
+    assert status == 0
+    records, damage = read(Path(out.rstrip("\n")))
+    assert (len(records), damage) == (5, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"bindings": None}, "bindings is not a list of strings"),
+        ({"bindings": 7}, "bindings is not a list of strings"),
+        ({"bindings": "$.*"}, "bindings is not a list of strings"),
+        ({"bindings": ["$.A", None]}, "bindings is not a list of strings"),
+        ({"bindings": {"$.A": 1}}, "bindings is not a list of strings"),
+        ({"bindings_left_out": "many"}, "bindings_left_out is not a number from 0"),
+        ({"device": 7}, "device is not a string"),
+        ({"device": ["lathe"]}, "device is not a string"),
+        ({"boot_id": ["x"]}, "boot_id is not a string or null"),
+        ({"load_id": float("nan")}, "load_id is not a number from 0, a string or null"),
+        ({"load_id": True}, "load_id is not a number from 0, a string or null"),
+        ({"load_id": 1 << 64}, "load_id is not a number from 0, a string or null"),
+        ({"bus": "0"}, "bus is not a number from 0 or a list of them"),
+        ({"bus": [0, -1]}, "bus is not a number from 0 or a list of them"),
+        ({"recorder": None}, "recorder is not a string"),
+        ({"lost_before": 3}, "lost_before is not a list of numbers from 0"),
+        ({"lost_before": [float("inf")]}, "lost_before is not a list of numbers from 0"),
+    ],
+)
+def test_a_header_with_values_of_the_wrong_kind(
+    changes: dict[str, Any], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(with_info(**changes))
+    check_damaged(path, f"a section header whose {reason}", capsys)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 60000, '{"recorder":"1","x":' + "[" * 30000 + "]" * 30000 + "}"],
+    ids=["of brackets", "of a recorder"],
+)
+def test_a_header_that_is_nested_too_deeply(
+    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(with_comment(value))
+    check_damaged(path, "a section header whose comment is nested too deeply", capsys)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_means_nothing_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON does not have NaN, nor can all of what is nested be written as easily as it is read."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(with_info(more=float("nan"), deep=nested(300)))
+    status, out, _ = run(capsys, "info", "--json", str(path))
+    assert (status, json.loads(out)["sections"]) == (0, [INFO])
+
+
+def test_a_header_with_half_a_character(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(with_info(device="\udc80"))
+    assert "\n  \\udc80, boot " in run(capsys, "info", str(path))[1]
+    assert read(path)[0][0].facts.section.info["device"] == "\\udc80"
+
+
+def test_what_a_header_does_not_know_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(with_info(boot_id=None, load_id=None))
+    assert "\n  lathe, boot unknown, load unknown, bound to $.*\n" in run(capsys, "info", str(path))[1]
+
+
+# Names that a header has no room for
+
+
+def sections_of(names: list[str], tmp_path: Path) -> dict[str, Any]:
+    """What a section says whose recorder was bound to these."""
+    path = tmp_path / "a.pcapng"
+    with path.open("wb") as file:
+        writer = Writer(file, {**INFO, "bindings": names, "lost_before": [0]}, [0])
+        writer.write(0, START, Frame(1, 1, 0), [Announcement("$.A").to_bytes()])
+        writer.write_statistics(START, [0])
+    with Reader(path) as reader:
+        assert len(list(reader)) == 1
+        return reader.sections[0].info
+
+
+def test_bindings_that_a_comment_has_room_for(tmp_path: Path) -> None:
+    names = [f"$.Name{number:05}" for number in range(4600)]
+    info = sections_of(names, tmp_path)
+    assert info["bindings"] == names
+    assert "bindings_left_out" not in info
+
+
+def test_bindings_that_a_comment_has_no_room_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [*(f"$.Name{number:05}" for number in range(9000)), "$.*"]
+    info = sections_of(names, tmp_path)
+    kept = len(info["bindings"])
+    assert kept > 4500
+    assert info["bindings"] == ["$.*", *names[: kept - 1]]
+    assert info["bindings_left_out"] == 9001 - kept
+    assert (info["device"], info["lost_before"]) == ("lathe", [0])
+    out = run(capsys, "info", str(tmp_path))[1]
+    assert f" {names[kept - 2]} and {9001 - kept} more\n" in out
