@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer, pcapng
+from kbus.capture.recover import recover
 
 from .captures import INFO, START, capture, numbered, read
 from .test_cli_files import run
@@ -118,6 +120,52 @@ def test_what_a_header_does_not_know_is_unknown(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "a.pcapng"
     path.write_bytes(with_info(boot_id=None, load_id=None))
     assert "\n  lathe, boot unknown, load unknown, bound to $.*\n" in run(capsys, "info", str(path))[1]
+
+
+@pytest.mark.parametrize("resolution", [b"\x00", b"\x01", b"\x0a", b"\x7f", b"\x80", b"\x9e", b"\xff"])
+def test_an_interface_with_another_unit_of_time(
+    resolution: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No recorder writes one, nor do other tools: it is damage, and the times are right."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(5)).replace(TSRESOL + b"\x09", TSRESOL + resolution))
+    check_damaged(path, f"an interface with if_tsresol {resolution.hex()}, and not 06 or 09", capsys)
+    assert [each.time_ns for each in read(path, strict=False)[0]] == [START + 1000 * n for n in range(5)]
+
+
+def in_microseconds(ticks: int) -> bytes:
+    """A capture of one message, at such a time."""
+    data = bytearray(capture(numbered(1)))
+    struct.pack_into("=2I", data, read(bytes(data))[0][0].facts.offset + 12, ticks >> 32, ticks & 0xFFFFFFFF)
+    return bytes(data).replace(TSRESOL + b"\x09", TSRESOL + b"\x06")
+
+
+def test_what_is_recovered_of_microseconds_is_in_microseconds(tmp_path: Path) -> None:
+    data = in_microseconds(START // 1000)
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(data[: -len(pcapng.interface_statistics(pcapng.NATIVE, 0, 0, 0, 0))])
+    with Reader(recover(path, tmp_path / "b.pcapng").path) as reader:
+        assert [each.time_ns for each in reader] == [START]
+        assert [each.time_ns for each in reader.statistics] == [START]
+
+
+def test_a_time_that_is_too_far_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(in_microseconds(2**64 - 1))
+    status, out, _ = run(capsys, "info", str(path))
+    assert status == 0
+    assert "\n  2554-07-21 23:34:33.709551615 UTC to 2554-07-21 23:34:33.709551615 UTC\n" in out
+    status, out, _ = run(capsys, "recover", str(path))
+    assert (status, len(read(Path(out.rstrip("\n")))[0])) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "bus"), [("kbus123456789", 123456789), ("kbus" + "9" * 60000, None)], ids=["long", "too long"]
+)
+def test_a_device_with_a_long_number(name: str, bus: int | None) -> None:
+    data, described = capture(numbered(1)), pcapng.interface_description(pcapng.NATIVE, "kbus0")
+    records, _ = read(data.replace(described, pcapng.interface_description(pcapng.NATIVE, name)))
+    assert records[0].facts.bus == bus
 
 
 # Names that a header has no room for

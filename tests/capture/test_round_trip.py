@@ -125,11 +125,15 @@ def test_a_pipe_is_read_while_it_is_written() -> None:
         thread.join()
 
 
-def test_other_resolutions_of_time_become_nanoseconds() -> None:
-    for resolution, expected in ((b"\x06", 1_000), (b"\x03", 1_000_000), (b"\x80", 1_000_000_000)):
-        data = capture(numbered(1)).replace(b"\x09\0\1\0\x09\0\0\0", b"\x09\0\1\0" + resolution + b"\0\0\0")
-        records, _ = read(data)
-        assert records[0].time_ns == START * expected
+@pytest.mark.parametrize(
+    "option", [b"\x09\0\1\0\x06\0\0\0", b"\x0c\0\1\0\x09\0\0\0"], ids=["said", "not said"]
+)
+def test_microseconds_become_nanoseconds(option: bytes) -> None:
+    data = bytearray(capture(numbered(1)))
+    ticks = START // 1000
+    struct.pack_into("=2I", data, read(bytes(data))[0][0].facts.offset + 12, ticks >> 32, ticks & 0xFFFFFFFF)
+    records, _ = read(bytes(data).replace(b"\x09\0\1\0\x09\0\0\0", option), strict=False)
+    assert records[0].time_ns == START
 
 
 def test_a_section_whose_comment_another_tool_has_replaced() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,12 @@ class Section:
     def buses(self) -> list[int]:
         """The numbers of the devices, in the order of the interfaces; none if they are not known."""
         return assumed.buses_of(self.info)
+
+
+#: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
+_TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
+_NAME = re.compile("kbus([0-9]{1,9})")
+_LATEST = (1 << 64) - 1
 
 
 class Facts(NamedTuple):
@@ -189,21 +196,23 @@ def info_of(block: Block) -> dict[str, Any]:
 def interface_from(block: Block) -> Interface:
     """Return the interface that a block describes. Raises ValueError if that is damaged."""
     linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
-    name, ticks = "", 1_000_000
+    name, ticks = "", _TICKS[b"\x06"]
     for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
         if code == pcapng.IF_NAME:
             name = value.decode("utf-8", "backslashreplace")
-        elif code == pcapng.IF_TSRESOL and value:
-            ticks = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
-    number = name[4:] if name.startswith("kbus") else ""
-    bus = int(number) if number.isascii() and number.isdigit() else None
-    if bus is not None and linktype != pcapng.LINKTYPE_KBUS:
+        elif code == pcapng.IF_TSRESOL:
+            if value not in _TICKS:
+                raise ValueError(f"an interface with if_tsresol {value[:4].hex()}, and not 06 or 09")
+            ticks = _TICKS[value]
+    number = _NAME.fullmatch(name)
+    if number and linktype != pcapng.LINKTYPE_KBUS:
         raise ValueError(f"{name} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
-    return Interface(name, bus, linktype, ticks)
+    return Interface(name, int(number[1]) if number else None, linktype, ticks)
 
 
 def _nanoseconds(ticks: int, interface: Interface) -> int:
-    return ticks if interface.ticks == 1_000_000_000 else ticks * 1_000_000_000 // interface.ticks
+    """Return the time in ns; if 64 bits can't tell it, the latest that they can."""
+    return min(ticks * (1_000_000_000 // interface.ticks), _LATEST)
 
 
 def _interface_of(section: Section, index: int) -> Interface:

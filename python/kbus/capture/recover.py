@@ -55,8 +55,9 @@ class _Section:
             return b""
         blocks = []
         for index, count in self.received.items():
-            lost = self.losses.of(self.section.interfaces[index].bus)
-            blocks.append(pcapng.interface_statistics(self.section.order, index, self.time_ns, count, lost))
+            interface = self.section.interfaces[index]
+            time, lost = self.time_ns // (1_000_000_000 // interface.ticks), self.losses.of(interface.bus)
+            blocks.append(pcapng.interface_statistics(self.section.order, index, time, count, lost))
         return b"".join(blocks)
 
 
