@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kbus import Announcement
+from kbus import Announcement, Message
 from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.recover import recover
 
@@ -157,6 +157,26 @@ def test_a_time_that_is_too_far_away(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "\n  2554-07-21 23:34:33.709551615 UTC to 2554-07-21 23:34:33.709551615 UTC\n" in out
     status, out, _ = run(capsys, "recover", str(path))
     assert (status, len(read(Path(out.rstrip("\n")))[0])) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Lamp", "message name 'Lamp' does not start with \"$.\""),
+        ("", "message name '' does not start with \"$.\""),
+        ("$.", "message name '$.' has an empty word"),
+        ("$.A\x1b[2J", "message name '$.A\\x1b[2J' has other than ASCII letters and digits in 'A\\x1b[2J'"),
+        ("$.A.*", "a message whose name is the wildcard '$.A.*'"),
+    ],
+)
+def test_a_message_of_a_name_that_is_none(
+    name: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = Message("$.A")
+    wrong.name = name
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture([wrong, *numbered(5)]))
+    check_damaged(path, reason, capsys)
 
 
 @pytest.mark.parametrize(

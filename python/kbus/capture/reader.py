@@ -8,11 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
-from .. import Message, wire
+from .. import Message, names, wire
 from ..messages import received
 from . import assumed, frame, header, pcapng
 from .assumed import Interface
@@ -215,6 +216,13 @@ def _nanoseconds(ticks: int, interface: Interface) -> int:
     return min(ticks * (1_000_000_000 // interface.ticks), _LATEST)
 
 
+@lru_cache(maxsize=4096)
+def _check_name(name: str) -> None:
+    names.check(name)
+    if names.is_wildcard(name):
+        raise ValueError(f"a message whose name is the wildcard {name!r}")
+
+
 def _interface_of(section: Section, index: int) -> Interface:
     if index >= len(section.interfaces):
         raise ValueError(f"interface {index}, which nothing describes")
@@ -241,5 +249,6 @@ def _record(block: Block, section: Section) -> Record:
     said, recorded = frame.decode(packet, order)
     message = frame.native(recorded, order)
     wire.check(message)
+    _check_name(wire.name_of(message))
     facts = Facts(*said, interface.bus, block.offset, section)
     return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)
