@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
@@ -86,8 +87,9 @@ class Statistics(NamedTuple):
 class Reader:
     """The messages of a capture, in the order in which they were recorded.
 
-    ``source`` is a path, or a file that is open for reading bytes; either may be of gzip. Whoever gives a
-    file closes it. Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
+    ``source`` is a path, or a file that is open for reading bytes; either may be of gzip. A path must be that
+    of a regular file, or lead to a pipe of the shell such as ``/dev/stdin``. Whoever gives a file closes it.
+    Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
 
     ``strict``: what is damaged raises CaptureError. Otherwise it is passed over, and said in ``damage``, so
     that nothing is left out in silence; what is undamaged after it is found again. Recorded statistics are in
@@ -100,7 +102,7 @@ class Reader:
         self._close = contextlib.ExitStack()
         if isinstance(source, (str, os.PathLike)):
             self.name = str(source)
-            file: BinaryIO = self._close.enter_context(Path(source).open("rb"))  # noqa: SIM115
+            file: BinaryIO = self._close.enter_context(_open(source))
         else:
             self.name = str(getattr(source, "name", "capture"))
             file = source
@@ -184,6 +186,23 @@ class Reader:
         for each in missing:
             self._damaged(Damage(block.offset, 0, assumed.reason(len(section.interfaces), each)))
             section.interfaces.append(each)
+
+
+def _open(path: Union[str, os.PathLike[str]]) -> BinaryIO:
+    """Open a file to read, and nothing that may have to be waited for. Raises OSError."""
+    # Without O_NONBLOCK this waits until somebody writes to a FIFO.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not (stat.S_ISREG(mode) or os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:")):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
 
 
 def info_of(block: Block) -> dict[str, Any]:

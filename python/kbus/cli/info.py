@@ -60,7 +60,10 @@ def captures_in(paths: list[Path]) -> list[Path]:
     """The files that these paths are or have in them, see ``by_recording``. Raises a Failure."""
     found: list[Path] = []
     for path in paths:
-        inside = _captures_of(path) if path.is_dir() else [path]
+        try:
+            inside = _captures_of(path) if path.is_dir() else [path]
+        except OSError as error:
+            raise Failure(f"can't read {path}: {error.strerror}") from error
         if not inside:
             raise Failure(f"there are no captures in {path}")
         found += inside
