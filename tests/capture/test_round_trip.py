@@ -53,7 +53,10 @@ def test_every_message_and_fact_comes_back(
     assert [section.info for section in reader.sections] == [INFO]
     assert [section.order for section in reader.sections] == [order]
     counts = [(len(expected) + 1) // 2, len(expected) // 2]
-    assert [each[1:] for each in reader.statistics] == [(3, START, counts[0], 5), (0, START, counts[1], 6)]
+    assert [each[1:] for each in reader.statistics] == [
+        (0, 3, START, counts[0], 5),
+        (1, 0, START, counts[1], 6),
+    ]
 
 
 @given(message=strategies.messages)

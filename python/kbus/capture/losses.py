@@ -32,10 +32,6 @@ class Losses:
         first, last = self._spans.get(bus, (0, 0))
         return max(0, last - first)
 
-    def in_all(self) -> int:
-        """How many messages."""
-        return sum(map(self.of, self._spans))
-
 
 def _before(section: Section) -> dict[Optional[int], int]:
     return {

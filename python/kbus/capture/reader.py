@@ -75,9 +75,13 @@ class Record(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """How many messages of a device a recorder says it has written to a section, and how many were lost."""
+    """How many messages of a device a recorder says it has written to a section, and how many were lost.
+
+    ``interface`` is the device's index in ``section.interfaces``.
+    """
 
     section: Section
+    interface: int
     bus: Optional[int]
     time_ns: int
     received: int
@@ -256,7 +260,8 @@ def _statistics(block: Block, section: Section) -> Statistics:
         if code in counts and len(value) == 8:
             (counts[code],) = pcapng.U64[block.order].unpack(value)
     time_ns = _nanoseconds(high << 32 | low, interface)
-    return Statistics(section, interface.bus, time_ns, counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP])
+    received, dropped = counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP]
+    return Statistics(section, index, interface.bus, time_ns, received, dropped)
 
 
 def _record(block: Block, section: Section) -> Record:

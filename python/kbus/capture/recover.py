@@ -26,7 +26,7 @@ class Recovered(NamedTuple):
 
 
 class _Section:
-    """What a section lacks: the descriptions that are damaged, and statistics, unless it has some."""
+    """What a section lacks: the descriptions that are damaged, and the statistics that are not there."""
 
     def __init__(self, section: Section) -> None:
         self.section = section
@@ -34,13 +34,17 @@ class _Section:
         self.received: dict[int, int] = {}
         self.losses = Losses()
         self.time_ns = 0
-        self.has_statistics = False
+        self.sealed: set[int] = set()
 
     def descriptions_before(self, block: Block) -> bytes:
         """The blocks of the interfaces, made anew, which should be before this block and are not."""
+        return self._descriptions(int(block.kind == pcapng.INTERFACE_DESCRIPTION))
+
+    def _descriptions(self, besides: int = 0) -> bytes:
+        """Those that are missing, but for the last ``besides``, which are there."""
         interfaces = self.section.interfaces
-        end = len(interfaces) - (block.kind == pcapng.INTERFACE_DESCRIPTION)
-        missing, self.described = interfaces[self.described : end], len(interfaces)
+        missing = interfaces[self.described : len(interfaces) - besides]
+        self.described = len(interfaces)
         return b"".join(pcapng.interface_description(self.section.order, each.name) for each in missing)
 
     def add(self, interface: int, record: Record) -> None:
@@ -49,14 +53,17 @@ class _Section:
         self.losses.add(record.facts)
         self.time_ns = record.time_ns
 
-    def statistics(self) -> bytes:
-        """The blocks, one for each interface that has messages; none if there are some already."""
-        if self.has_statistics:
-            return b""
-        blocks = []
-        for index, count in self.received.items():
-            interface = self.section.interfaces[index]
-            time, lost = self.time_ns // (1_000_000_000 // interface.ticks), self.losses.of(interface.bus)
+    def end(self) -> bytes:
+        """The blocks with statistics, one for each interface that has none; no such block without messages.
+
+        Descriptions of interfaces that are still missing come before them.
+        """
+        blocks = [self._descriptions()]
+        for index, interface in enumerate(self.section.interfaces if self.received else []):
+            if index in self.sealed:
+                continue
+            count, lost = self.received.get(index, 0), self.losses.of(interface.bus)
+            time = self.time_ns // (1_000_000_000 // interface.ticks)
             blocks.append(pcapng.interface_statistics(self.section.order, index, time, count, lost))
         return b"".join(blocks)
 
@@ -64,8 +71,8 @@ class _Section:
 def recover(source: Path, target: Path) -> Recovered:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
 
-    A section's header, or an interface's description, that is damaged is made anew, without what it said. A
-    section that has no statistics gets them: the messages that are there, and how many were lost from its
+    A section's header, or an interface's description, that is damaged is made anew, without what it said. An
+    interface that has no statistics gets them: the messages that are there, and how many were lost from its
     beginning to the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
     of it is a capture.
     """
@@ -92,7 +99,7 @@ def _copy(reader: Reader, file: PartFile) -> int:
                 file.append(pcapng.section_header(block.order, "its header was damaged"))
         file.append(sections[-1].descriptions_before(block))
         if block.kind == pcapng.INTERFACE_STATISTICS:
-            sections[-1].has_statistics = True
+            sections[-1].sealed.add(reader.statistics[-1].interface)
         elif record:
             sections[-1].add(pcapng.packet_of(block)[0], record)
         file.append(block.raw)
@@ -102,4 +109,4 @@ def _copy(reader: Reader, file: PartFile) -> int:
 
 def _end(sections: list[_Section], file: PartFile) -> None:
     if sections:
-        file.append(sections[-1].statistics())
+        file.append(sections[-1].end())

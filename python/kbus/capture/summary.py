@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from .blocks import Damage
 from .losses import Losses
-from .reader import Reader, Record
+from .reader import Reader, Record, Section
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Summary:
     ``lost`` is what the recorder's KSocks had lost at the end, as the statistics or else the last messages
     say. ``missing`` is how many sequence numbers are left out between the first and the last: what the
     recorder had, and the file has not. ``steps_back`` counts where the clock was set back. ``is_sealed``
-    tells whether the last section has its statistics. ``seconds``, ``lost`` and ``missing`` leave out
-    sections that do not say what they are a recording of.
+    tells whether the last section has the statistics of all its interfaces. ``seconds``, ``lost`` and
+    ``missing`` leave out sections that do not say what they are a recording of.
     """
 
     path: Path
@@ -68,13 +68,22 @@ def summarize(path: Path) -> Summary:
         for record in reader:
             span = spans.setdefault(record.facts.section.offset, _Span())
             _add(summary, span, record)
-        sealed = {each.section.offset for each in reader.statistics}
         summary.sections = [section.info for section in reader.sections]
-        summary.is_sealed = bool(reader.sections) and reader.sections[-1].offset in sealed
+        last = reader.sections[-1] if reader.sections else None
+        summary.is_sealed = bool(last and last.interfaces) and not _unsealed(reader, reader.sections[-1])
         summary.damage = reader.damage
         summary.lost = sum(each.dropped for each in reader.statistics)
-        summary.lost += sum(span.losses.in_all() for offset, span in spans.items() if offset not in sealed)
+        for section in reader.sections:
+            if section.offset in spans:
+                buses = {section.interfaces[index].bus for index in _unsealed(reader, section)}
+                summary.lost += sum(map(spans[section.offset].losses.of, buses))
     return summary
+
+
+def _unsealed(reader: Reader, section: Section) -> list[int]:
+    """The interfaces of a section that have no statistics."""
+    sealed = {each.interface for each in reader.statistics if each.section is section}
+    return [index for index in range(len(section.interfaces)) if index not in sealed]
 
 
 def _add(summary: Summary, span: _Span, record: Record) -> None:
