@@ -72,7 +72,7 @@ def test_ksocks() -> None:
         "ksocks: 1-2 of 2  h help, q quit",
         "KSOCK  PID  QUEUEDv  LIMIT  MOST  BYTES  SENT/S  READ/S  LOST  LOST/S  AWAITS  OWES  COMMAND",
         "    3  103        0      0     0      0       1       0     0       0       0     0  sensor",
-        "    4  104        0      0     0      0     0.5       2     7     0.1       0     0  bad?name",
+        "    4  104        0      0     0      0     0.5       2     7     0.1       0     0  bad\\nname",
     ]
 
 

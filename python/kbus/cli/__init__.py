@@ -16,14 +16,13 @@ Each module whose name is a subcommand's has ``add(subparsers)``, which tells wh
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import import_module
 from typing import Optional
 
 from . import options
 from .failures import Failure
-from .output import StdoutClosed, flush
+from .output import StdoutClosed, flush, tell
 from .streams import forget_stdout, replace_closed_streams
 
 __all__ = ["main"]
@@ -38,7 +37,7 @@ _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus`` with these arguments, or those of the process, and return its exit status."""
     replace_closed_streams()
-    parser = argparse.ArgumentParser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
+    parser = options.Parser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
     # To import all of them takes longer than most of them do.
@@ -53,10 +52,10 @@ def main(argv: Optional[list[str]] = None) -> int:
         args.run(args)
         flush()
     except Failure as failure:
-        print(f"kbus {args.subcommand}: {failure}", file=sys.stderr)
+        tell(f"kbus {args.subcommand}", str(failure))
         return failure.status
     except KeyboardInterrupt:
-        print(f"kbus {args.subcommand}: interrupted", file=sys.stderr)
+        tell(f"kbus {args.subcommand}", "interrupted")
         return 1
     except StdoutClosed:
         forget_stdout()

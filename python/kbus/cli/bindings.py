@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import select
 import sys
 import time
@@ -20,6 +19,7 @@ from .failures import Failure, proc_failure
 from .ksocks import EndSignals
 from .lines import Clock
 from .output import StdoutClosed, flush, put_json, put_line, put_table
+from .printable import json_text
 from .processes import command_of
 from .tree import tree
 
@@ -156,5 +156,5 @@ class _Screen:
         else:
             put_line(
                 f"({self._clock.text(now)}) {sign} kbus{binding.device} {_kind(binding)} {binding.ksock_id}"
-                f" by {binding.pid} {json.dumps(command)} {binding.name}"
+                f" by {binding.pid} {json_text(command)} {binding.name}"
             )

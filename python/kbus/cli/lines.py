@@ -47,6 +47,7 @@ from typing import Any, Optional, Union
 
 from .. import Message, MessageId, OrigFrom, abi
 from .peers import Peer
+from .printable import json_text
 
 __all__ = ["CLOCKS", "FLAGS", "KINDS", "NANOSECONDS", "Clock", "as_json", "as_line", "letter_of"]
 
@@ -111,7 +112,7 @@ def as_line(
         f"from {message.from_}",
     ]
     if peer:
-        words.append(f"by {peer.pid} {json.dumps(peer.command)}")
+        words.append(f"by {peer.pid} {json_text(peer.command)}")
     if message.to:
         words.append(f"to {message.to}")
     if message.in_reply_to:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import names
 from .lines import CLOCKS
+from .printable import printable
 
 __all__ = [
     "NAME_HELP",
+    "Parser",
     "Subparsers",
     "add_clock",
     "add_count",
@@ -36,6 +38,14 @@ NAME_HELP = "a message name; its last word may be * (one or more words) or %% (e
 
 #: what argparse's add_subparsers() returns; it is generic only for type checkers
 Subparsers = Any
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are printable; those of its subcommands are too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and exit with status 2."""
+        super().error(printable(message))
 
 
 def parse(parser: argparse.ArgumentParser, subparsers: Subparsers, words: list[str]) -> argparse.Namespace:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Writing to stdout: always bytes, and text always as UTF-8, whatever the locale is."""
+"""Writing to stdout and stderr: text always printable, and on stdout as UTF-8, whatever the locale is."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from .printable import json_text, printable
 from .streams import forget_stderr
 
-__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say", "show"]
+__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say", "show", "tell"]
 
 
 class StdoutClosed(Exception):
@@ -28,18 +28,18 @@ def put(data: bytes) -> None:
 
 
 def put_line(text: str) -> None:
-    """Write a line of text."""
-    put(text.encode("utf-8", "backslashreplace") + b"\n")
+    """Write a line of text, with escapes in place of what is not printable."""
+    put(printable(text).encode() + b"\n")
 
 
 def put_json(record: Any) -> None:
     """Write a JSON object on a line of its own."""
-    put_line(json.dumps(record))
+    put_line(json_text(record))
 
 
 def put_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows below their head, in columns; columns of numbers stand at the right."""
-    cells = [list(map(str, row)) for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells)]
     numbers = [bool(rows) and all(isinstance(row[index], int) for row in rows) for index in range(len(head))]
     for line in [list(head), *cells]:
@@ -62,7 +62,12 @@ def say(subcommand: str, text: str) -> None:
     """Tell the user something on stderr, after the data that came before it."""
     with contextlib.suppress(StdoutClosed):
         flush()
-    show(f"kbus {subcommand}: {text}\n")
+    tell(f"kbus {subcommand}", text)
+
+
+def tell(program: str, text: str) -> None:
+    """Write a line of text to stderr, with escapes in place of what is not printable."""
+    show(printable(f"{program}: {text}") + "\n")
 
 
 def show(text: str) -> None:

@@ -23,6 +23,7 @@ from . import options
 from .failures import Failure, bind_failure, open_failure
 from .ksocks import EndSignals
 from .output import show
+from .printable import printable
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
@@ -207,7 +208,8 @@ def _tell_systemd(state: str, wait: bool = True) -> None:
 
 def _tell(text: str) -> None:
     # A progress line may be there, and is shorter than this.
-    show(f"{_CLEAR if sys.stderr.isatty() else ''}kbus record: {text}\n")
+    clear = _CLEAR if sys.stderr.isatty() else ""
+    show(f"{clear}{printable(f'kbus record: {text}')}\n")
 
 
 _CLEAR = "\r\x1b[K"

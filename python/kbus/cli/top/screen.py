@@ -84,6 +84,8 @@ class Screen:
         columns, _ = self.size()
         for row, line in enumerate(lines):
             text = line.text.ljust(columns) if line.stands_out else line.text
+            # curses fails at what the locale does not have.
+            text = text.encode(self._window.encoding, "replace").decode(self._window.encoding)
             # insstr, as addstr fails behind the last place of all.
             self._window.insstr(row, 0, text, curses.A_REVERSE if line.stands_out else curses.A_NORMAL)
         self._window.refresh()

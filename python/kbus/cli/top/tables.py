@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Union
 
+from ..printable import printable
+
 __all__ = ["Column", "Order", "Table"]
 
 #: What a row has in a column; None is not known
@@ -66,4 +68,4 @@ class Table(NamedTuple):
 
 def _cell(column: Column, row: Any) -> str:
     value = column.value(row)
-    return "-" if value is None else column.show(value)
+    return "-" if value is None else printable(column.show(value))

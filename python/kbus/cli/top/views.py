@@ -65,10 +65,6 @@ def duration(seconds: float) -> str:
     return f"{round(seconds)}s"
 
 
-def _printable(text: str) -> str:
-    return "".join(character if " " <= character <= "~" else "?" for character in text)
-
-
 NAMES = Table(
     "names",
     (
@@ -98,7 +94,7 @@ KSOCKS = Table(
         Column("LOST/S", lambda row: row.lost_rate, amount),
         Column("AWAITS", lambda row: row.stats.awaiting),
         Column("OWES", lambda row: row.stats.owed),
-        Column("COMMAND", lambda row: row.command, _printable, is_text=True),
+        Column("COMMAND", lambda row: row.command, is_text=True),
     ),
     first=2,
 )
@@ -108,7 +104,7 @@ WAITING = Table(
         Column("WAITS", lambda row: row.seconds, duration),
         Column("ID", lambda row: str(row.request.id), is_text=True),
         Column("FROM", lambda row: row.request.from_),
-        Column("COMMAND", lambda row: row.command, _printable, is_text=True),
+        Column("COMMAND", lambda row: row.command, is_text=True),
         Column("NAME", lambda row: row.request.name, is_text=True),
     ),
     first=0,
