@@ -11,6 +11,9 @@ import argparse
 import sys
 from typing import Optional
 
+from ..cli.options import Parser
+from ..cli.printable import printable
+
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 
 
@@ -29,7 +32,8 @@ def main(argv: Optional[list[str]] = None) -> int:
         commands.run(args)
     except commands.FAILURES as failure:
         # Spark follows with where in its own code it was.
-        print(f"kbus-pipeline {args.command}: {str(failure).partition(chr(10))[0]}", file=sys.stderr)
+        cause = printable(str(failure).partition("\n")[0])
+        print(f"kbus-pipeline {args.command}: {cause}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)
@@ -39,7 +43,7 @@ def main(argv: Optional[list[str]] = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return what reads the command line."""
-    everything = argparse.ArgumentParser(
+    everything = Parser(
         prog="kbus-pipeline", description="From recorded bus traffic to answers, on Spark.", epilog=_EPILOG
     )
     subparsers = everything.add_subparsers(metavar="COMMAND", dest="command", required=True)
@@ -64,8 +68,8 @@ def parser() -> argparse.ArgumentParser:
     return everything
 
 
-def _common() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+def _common() -> Parser:
+    common = Parser(add_help=False)
     common.add_argument(
         "--tables",
         metavar="DIR",

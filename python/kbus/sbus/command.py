@@ -22,6 +22,7 @@ from ..cli.data import HEX_HELP, given_data
 from ..cli.failures import Failure
 from ..cli.ksocks import EndSignals
 from ..cli.output import StdoutClosed, put_json, put_line
+from ..cli.printable import json_text
 from ..cli.streams import forget_stdout, replace_closed_streams
 from . import address
 from .client import Client, Received
@@ -35,7 +36,7 @@ _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbus`` with these arguments, or those of the process, and return its exit status."""
     replace_closed_streams()
-    parser = argparse.ArgumentParser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
+    parser = options.Parser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     _add_pub(subparsers)
     _add_sub(subparsers)
@@ -50,23 +51,22 @@ def main(argv: Optional[list[str]] = None) -> int:
             args.run(client, args)
             output.flush()
     except Failure as failure:
-        print(f"kbus-sbus {args.subcommand}: {failure}", file=sys.stderr)
+        output.tell(f"kbus-sbus {args.subcommand}", str(failure))
         return failure.status
     except StdoutClosed:
         forget_stdout()
     except TimeoutError as error:
-        print(f"kbus-sbus {args.subcommand}: {error}", file=sys.stderr)
+        output.tell(f"kbus-sbus {args.subcommand}", str(error))
         return Failure.timed_out("").status
     except ConnectionError:
-        print(
-            f"kbus-sbus {args.subcommand}: the daemon at {args.address} has closed the connection;"
-            " if it has not ended, its log says why",
-            file=sys.stderr,
+        output.tell(
+            f"kbus-sbus {args.subcommand}",
+            f"the daemon at {args.address} has closed the connection; if it has not ended, its log says why",
         )
         return 1
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        print(f"kbus-sbus {args.subcommand}: {args.address}: {why}", file=sys.stderr)
+        output.tell(f"kbus-sbus {args.subcommand}", f"{args.address}: {why}")
         return 1
     except KeyboardInterrupt:
         return 1
@@ -227,7 +227,7 @@ def _shown(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError:
         return data.hex()
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else json_text(text)
 
 
 def _as_json(message: Received) -> dict[str, object]:

@@ -8,12 +8,12 @@ import gc
 import grp
 import os
 import pwd
-import sys
 from contextlib import ExitStack, closing, suppress
 from dataclasses import fields
 from typing import Optional
 
 from ..cli import failures, options
+from ..cli.output import tell
 from ..cli.streams import replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
@@ -66,7 +66,7 @@ def main(argv: Optional[list[str]] = None) -> int:
         with ExitStack() as stack:
             _serve(args, stack)
     except (_Failure, CannotListen, NoRules) as failure:
-        print(f"kbus-sbusd: {failure}", file=sys.stderr)
+        tell("kbus-sbusd", str(failure))
         return 1
     return 0
 
@@ -135,7 +135,7 @@ def _access(args: argparse.Namespace) -> Access:
 
 def parser() -> argparse.ArgumentParser:
     """Return what understands the command line."""
-    parser = argparse.ArgumentParser(
+    parser = options.Parser(
         prog="kbus-sbusd",
         description="Let programs that know only the sbus protocol use a KBUS device.",
         epilog=_EPILOG,

@@ -8,6 +8,8 @@ import sys
 import syslog
 import time
 
+from ..cli.printable import printable
+
 _in_background = False
 
 
@@ -21,10 +23,10 @@ def go_to_background() -> None:
 def say(text: str) -> None:
     """Tell one line. Nothing comes of it if that fails: the daemon serves on."""
     if _in_background:
-        syslog.syslog(text.encode("utf-8", "backslashreplace").decode())
+        syslog.syslog(printable(text))
     else:
         with contextlib.suppress(OSError):
-            print(f"kbus-sbusd: {text}", file=sys.stderr, flush=True)
+            print(printable(f"kbus-sbusd: {text}"), file=sys.stderr, flush=True)
 
 
 class OfUsers:

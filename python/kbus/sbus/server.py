@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import signal
@@ -14,6 +13,7 @@ from collections.abc import Container, Sequence
 from types import FrameType
 from typing import Optional
 
+from ..cli.printable import json_text
 from . import counts, log
 from .bridge import Bridge, NoNumber
 from .bus import Bus
@@ -170,7 +170,7 @@ class Server:
         for number in os.read(self._signals[0], 4096):
             if number == signal.SIGUSR1:
                 for record in self._bridge.stats():
-                    log.say(json.dumps(record))
+                    log.say(json_text(record))
             elif number == signal.SIGHUP:
                 self._bridge.reread()
             else:

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Optional
 
+from ..cli.output import tell
 from . import address
 from .address import Address
 from .bridge import STATS
@@ -41,16 +42,16 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
         sys.stdout.buffer.write(told)
         sys.stdout.buffer.flush()
     except TimeoutError:
-        print(
-            f"kbus-sbusd: {place} does not tell; it must be your daemon, or you root, and one with"
+        tell(
+            "kbus-sbusd",
+            f"{place} does not tell; it must be your daemon, or you root, and one with"
             " --protocol dot tells its log when it gets SIGUSR1",
-            file=sys.stderr,
         )
         return 1
     except ConnectionError:
-        print(f"kbus-sbusd: {place} has closed the connection; its log says why", file=sys.stderr)
+        tell("kbus-sbusd", f"{place} has closed the connection; its log says why")
         return 1
     except (OSError, ValueError) as error:
-        print(f"kbus-sbusd: {place}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        tell("kbus-sbusd", f"{place}: {getattr(error, 'strerror', None) or error}")
         return 1
     return 0
