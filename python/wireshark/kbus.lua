@@ -97,45 +97,68 @@ kbus.fields, kbus.experts = fields, experts
 
 -- What is remembered from packet to packet
 
-local interface_id, interface_name = Field.new("frame.interface_id"), Field.new("frame.interface_name")
+local section, interface_id = Field.new("frame.section_number"), Field.new("frame.interface_id")
 -- Fields have values only where Wireshark makes the whole tree, and a listener with a filter has it do that when it
 -- reads a file. In the first pass of `tshark -2` it takes a read filter (-R kbus).
-Listener.new("frame", "frame.interface_id or frame.interface_name")
+Listener.new("frame", "frame.interface_id or frame.section_number")
 
-local requests -- by device and id, the latest: {frame =, monotonic =, from =, answer =}
+local requests -- by device, by id, the latest: {frame =, monotonic =, from =, answer =}
 local exchanges -- the same, by the number of the frame of the request and of each answer
-local lost_before -- by device: what the packet before said
+local before -- by device: what its packet before said: {sequence =, monotonic =, lost =}
+local latest -- the section and the sequence number of the packet before: {section =, sequence =}
 local lost_here -- by the number of the frame: messages lost since the packet before, false if none
 
+local function forget_recording()
+	requests, before, latest = {}, {}, nil
+end
+
 function kbus.init()
-	requests, exchanges, lost_before, lost_here = {}, {}, {}, {}
+	exchanges, lost_here = {}, {}
+	forget_recording()
 end
 
 -- What tells the device from others in the file; nil if that is not known in this pass.
 local function device()
-	local number, name = interface_id(), interface_name()
-	return number and tostring(number) .. (name and " " .. tostring(name) or "")
+	local number = interface_id()
+	return number and tostring(number)
 end
 
-local function note_losses(number, lost)
+-- Forgets the recording of the packets before if this one, of that device, is of another, whose numbers, clock and
+-- ids may be others. A recorder counts on from file to file, over all its devices.
+local function note_recording(where, sequence, monotonic)
+	local in_section = section() and section().value
+	if latest and latest.section ~= in_section and sequence ~= latest.sequence + 1 then forget_recording() end
+	latest = { section = in_section, sequence = sequence }
+	-- Tools that write several recordings to one section may have one device for those of each.
+	local last = before[where]
+	if last and (sequence <= last.sequence or monotonic < last.monotonic) then
+		before[where], requests[where] = nil, nil
+	end
+end
+
+local function note_packet(number, sequence, monotonic, lost)
 	local where = device()
 	if not where or lost_here[number] ~= nil then return end
-	local before = lost_before[where]
-	lost_here[number] = before and lost > before and lost - before
-	lost_before[where] = lost
+	note_recording(where, sequence, monotonic)
+	local last = before[where]
+	lost_here[number] = last and lost > last.lost and lost - last.lost
+	before[where] = { sequence = sequence, monotonic = monotonic, lost = lost }
 end
 
 local function note_exchange(number, m, monotonic)
-	local where = (device() or "any") .. " "
+	local where = device() or "any"
+	local asked = requests[where] or {}
 	if m.in_reply_to then
-		local request = requests[where .. m.in_reply_to]
-		if request and request.from == m.to then
+		local request = asked[m.in_reply_to]
+		-- No answer comes before what it answers: this one is of another recording.
+		if request and request.from == m.to and request.monotonic <= monotonic then
 			request.answer = request.answer or number
 			exchanges[number] = request
 		end
 	elseif m.kind == "request" then
 		exchanges[number] = { frame = number, monotonic = monotonic, from = m.from }
-		requests[where .. m.id] = exchanges[number]
+		asked[m.id] = exchanges[number]
+		requests[where] = asked
 	end
 end
 
@@ -376,7 +399,7 @@ local function show(tvb, order, tree, pinfo)
 	local wrong = what_is_wrong_with_frame(tvb, order)
 	if wrong then return wrong end
 	local monotonic = order.uint64(tvb(16, 8))
-	note_losses(pinfo.number, order.uint64(tvb(24, 8)))
+	note_packet(pinfo.number, order.uint64(tvb(8, 8)), monotonic, order.uint64(tvb(24, 8)))
 	show_frame(tvb, order, tree, pinfo.number)
 	local header = order.uint(tvb(2, 2))
 	local inner = tvb(header):tvb()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import subprocess
 import sys
@@ -187,6 +188,68 @@ def test_ids_that_come_again(tmp_path: Path) -> None:
     answer = Reply("$.A", to=4, from_=3, in_reply_to=number(1), id=number(2))
     file.write_bytes(capture([asked, answer, asked, answer]))
     assert [row["kbus.answer_to"] for row in fields(file, "kbus.answer_to")] == ["", "1", "", "3"]
+
+
+def recorded(*, first: int, mono_ns: int, lost: int, answers: bool) -> bytes:
+    """A file of a recorder: a request of id 1, or its answer, and how many messages had been lost by then."""
+    file = io.BytesIO()
+    writer = Writer(file, INFO, [0])
+    asked = Request("$.A", from_=4, id=number(1))
+    answer = Reply("$.A", to=4, from_=3, in_reply_to=number(1), id=number(2))
+    writer.write(0, START, Frame(first, mono_ns, lost), [(answer if answers else asked).to_bytes()])
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("options", [("-2", "-R", "kbus"), ("-2",), ()], ids=["two passes", "-2", "one pass"])
+@pytest.mark.parametrize(
+    ("second", "is_the_same"),
+    [
+        ({"first": 8, "mono_ns": 10_000_001_000, "lost": 55}, True),
+        ({"first": 1, "mono_ns": 2_000_000_000, "lost": 55}, False),
+        ({"first": 8, "mono_ns": 2_000_000_000, "lost": 55}, False),
+    ],
+    ids=["next file", "other boot", "other boot that counts on"],
+)
+def test_recordings_one_after_the_other(
+    second: dict[str, int], is_the_same: bool, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A recorder's next file goes on with the one before; another recording has other numbers and clocks."""
+    file = tmp_path / "both.pcapng"
+    begin = recorded(first=7, mono_ns=10_000_000_000, lost=5, answers=False)
+    file.write_bytes(begin + recorded(**second, answers=True))
+    rows = fields(
+        file,
+        "kbus.frame.lost_here",
+        "kbus.answer_to",
+        "kbus.response_time",
+        "kbus.answer_in",
+        options=options,
+    )
+    linked = ["50", "1", "0.000001000", ""] if is_the_same else ["", "", "", ""]
+    assert list(rows[1].values()) == linked
+    assert rows[0]["kbus.answer_in"] == ("2" if is_the_same and options else "")
+
+
+def test_a_new_recording_after_a_gap_in_the_numbers(tmp_path: Path) -> None:
+    """Its numbers and its clock may be greater by chance, and its ids are the same."""
+    file = tmp_path / "gap.pcapng"
+    file.write_bytes(
+        recorded(first=7, mono_ns=10, lost=5, answers=False)
+        + recorded(first=9, mono_ns=20, lost=55, answers=True)
+    )
+    (_, row) = fields(file, "kbus.frame.lost_here", "kbus.answer_to")
+    assert list(row.values()) == ["", ""]
+
+
+def test_recordings_in_one_section(tmp_path: Path) -> None:
+    """mergecap -a leaves one section, and one interface for all that are alike."""
+    paths = [tmp_path / "a.pcapng", tmp_path / "b.pcapng"]
+    paths[0].write_bytes(recorded(first=7, mono_ns=10_000_000_000, lost=5, answers=False))
+    paths[1].write_bytes(recorded(first=1, mono_ns=20_000_000_000, lost=55, answers=True))
+    merged = tmp_path / "m.pcapng"
+    subprocess.run(["mergecap", "-a", "-w", merged, *paths], check=True)
+    (_, row) = fields(merged, "kbus.frame.lost_here", "kbus.answer_to")
+    assert list(row.values()) == ["", ""]
 
 
 def test_an_answer_is_to_who_asked(tmp_path: Path) -> None:
