@@ -185,21 +185,72 @@ local function time(nanoseconds)
 	return NSTime.new((nanoseconds / NANOSECONDS):tonumber(), (nanoseconds % NANOSECONDS):tonumber())
 end
 
--- The text if the bytes are UTF-8 without control characters, but for the ends of lines and tabs.
-local function as_text(bytes)
-	local rest = bytes:gsub("[\t\n\r\32-\126]+", " ")
-	for _, sequence in ipairs({
-		"\194[\160-\191]", "[\195-\223][\128-\191]", "\224[\160-\191][\128-\191]",
-		"[\225-\236\238\239][\128-\191][\128-\191]",
-		"\237[\128-\159][\128-\191]", "\240[\144-\191][\128-\191][\128-\191]",
-		"[\241-\243][\128-\191][\128-\191][\128-\191]", "\244[\128-\143][\128-\191][\128-\191]",
-	}) do
-		rest = rest:gsub(sequence, " ")
+-- From and to: what Python calls not printable, but for what Unicode has not assigned.
+local NOT_PRINTABLE = {
+	{ 0x0, 0x1F }, { 0x7F, 0xA0 }, { 0xAD, 0xAD }, { 0x600, 0x605 }, { 0x61C, 0x61C }, { 0x6DD, 0x6DD },
+	{ 0x70F, 0x70F }, { 0x890, 0x891 }, { 0x8E2, 0x8E2 }, { 0x1680, 0x1680 }, { 0x180E, 0x180E },
+	{ 0x2000, 0x200F }, { 0x2028, 0x202F }, { 0x205F, 0x2064 }, { 0x2066, 0x206F }, { 0x3000, 0x3000 },
+	{ 0xD800, 0xF8FF }, { 0xFEFF, 0xFEFF }, { 0xFFF9, 0xFFFB }, { 0x110BD, 0x110BD }, { 0x110CD, 0x110CD },
+	{ 0x13430, 0x13438 }, { 0x1BCA0, 0x1BCA3 }, { 0x1D173, 0x1D17A }, { 0xE0001, 0xE0001 },
+	{ 0xE0020, 0xE007F }, { 0xF0000, 0xFFFFD }, { 0x100000, 0x10FFFD },
+}
+
+local function is_printable(code)
+	if code >= 0x20 and code <= 0x7E then return true end
+	for _, range in ipairs(NOT_PRINTABLE) do
+		if code <= range[2] then return code < range[1] end
 	end
-	return rest:match("^ *$") and bytes
+	return true
+end
+
+-- How long the character of UTF-8 is that begins at `at`, and its code point; nil if there is none.
+local function character(bytes, at)
+	local code = bytes:byte(at)
+	if code < 0x80 then return 1, code end
+	local length = code >= 0xC2 and code <= 0xDF and 2 or code >= 0xE0 and code <= 0xEF and 3
+		or code >= 0xF0 and code <= 0xF4 and 4
+	if not length then return end
+	code = code % 2 ^ (7 - length)
+	for next = at + 1, at + length - 1 do
+		local byte = bytes:byte(next)
+		if not byte or byte < 0x80 or byte > 0xBF then return end
+		code = code * 64 + byte % 64
+	end
+	local is_short = length == 3 and code < 0x800 or length == 4 and code < 0x10000
+	if is_short or code >= 0xD800 and code <= 0xDFFF or code > 0x10FFFF then return end
+	return length, code
+end
+
+-- The text if the bytes are UTF-8 and printable, but for the ends of lines and tabs.
+local function as_text(bytes)
+	local at = bytes:find("[^\t\n\r\32-\126]")
+	while at do
+		local length, code = character(bytes, at)
+		if not length or not is_printable(code) then return end
+		at = bytes:find("[^\t\n\r\32-\126]", at + length)
+	end
+	return bytes
 end
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+
+local function escape(code)
+	local form = code < 0x100 and "\\x%02x" or code < 0x10000 and "\\u%04x" or "\\U%08x"
+	return code < 0x80 and ESCAPES[string.char(code)] or form:format(code)
+end
+
+-- The bytes as text with escapes in place of what is not printable, as `kbus` shows what others have chosen.
+local function printable(bytes)
+	if not bytes:find("[^\32-\126]") then return bytes end
+	local shown, at = {}, 1
+	while at <= #bytes do
+		local length, code = character(bytes, at)
+		local is_shown = length and is_printable(code)
+		table.insert(shown, is_shown and bytes:sub(at, at + length - 1) or escape(code or bytes:byte(at)))
+		at = at + (length or 1)
+	end
+	return table.concat(shown)
+end
 
 local KIND_LETTERS = { announcement = "A", request = "Q", reply = "R", status = "S" }
 
@@ -311,7 +362,7 @@ local function read_message(tvb, order, at)
 		to = order.uint(tvb(20, 4)),
 		from = order.uint(tvb(24, 4)),
 		flags = at.flags,
-		name = tvb(at.name, at.name_len):raw(),
+		name = printable(tvb(at.name, at.name_len):raw()),
 		data = at.data_there > 0 and tvb(at.data, at.data_there):raw() or "",
 		data_length = at.data_len,
 	}
@@ -346,7 +397,7 @@ local function show_message(tvb, order, tree, at, m)
 		show_pair(tree, tvb(40, 8), order, m.orig_from, f.orig_from, f.orig_from_network, f.orig_from_local)
 		show_pair(tree, tvb(48, 8), order, m.final_to, f.final_to, f.final_to_network, f.final_to_local)
 	end
-	local name = tree:add(f.name, tvb(at.name, at.name_len))
+	local name = tree:add(f.name, tvb(at.name, at.name_len), m.name)
 	if at.data_there > 0 then
 		tree:add(f.data, tvb(at.data, at.data_there))
 		if m.text then tree:add_packet_field(f.data_text, tvb(at.data, #m.text), ENC_UTF_8) end
@@ -377,7 +428,10 @@ local function show_event(order, tree, name, m, data)
 		order.add(tree, f.event_is_bind, data(0, 4))
 		order.add(tree, f.event_binder, data(4, 4))
 		order.add(tree, f.event_name_len, data(8, 4))
-		if 12 + length <= data:len() then tree:add(f.event_name, data(12, length)) end
+		if 12 + length <= data:len() then
+			local bound = data(12, length)
+			tree:add(f.event_name, bound, printable(bound:raw()))
+		end
 	end
 end
 

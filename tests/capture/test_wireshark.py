@@ -7,6 +7,7 @@ import io
 import struct
 import subprocess
 import sys
+import unicodedata
 import zlib
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status, abi
 from kbus.capture import Frame, Writer, pcapng
 from kbus.cli.lines import as_line
+from kbus.cli.printable import printable
 from tests.capture.captures import INFO, START, as_recorded, capture, read
 from tests.capture.tshark import fields, tshark
 from tests.python.strategies import messages
@@ -272,6 +274,11 @@ def test_the_columns_show_what_listen_shows(tmp_path: Path) -> None:
         Announcement("$.A", b"\xc2\x80", from_=0xFFFFFFFF, orig_from=OrigFrom(1, 2), id=number(1)),
         Announcement("$.A", b"\xed\xa0\x80", final_to=OrigFrom(0, 0xFFFFFFFF), id=number(1)),
         Announcement("$.A", "☃🙂", id=number(1)),
+        Announcement("$.A", "zero\u200bwidth", id=number(1)),
+        Announcement("$.A", "\u202eright to left\u2069", id=number(1)),
+        Announcement("$.A", b"\xf4\x90\x80\x80", id=number(1)),
+        Announcement("$.A", b"\xe0\x9f\xbf", id=number(1)),
+        Announcement("$.A", b"\xc3", id=number(1)),
         Request("$.A", to=7, flags=Message.WANT_YOU_TO_REPLY | Message.URGENT | 0x2A5C0000, id=number(1)),
         Announcement("$.A", flags=Message.ALL_OR_WAIT, id=number(1)),
         Announcement("$.A", flags=Message.ALL_OR_FAIL, id=number(1)),
@@ -283,6 +290,35 @@ def test_the_columns_show_what_listen_shows(tmp_path: Path) -> None:
     file.write_bytes(capture(sent))
     found = tshark(file, "-T", "fields", "-e", "_ws.col.Info").splitlines()
     assert found == [as_line(message, 0, "").removeprefix("() kbus0 ") for message in sent]
+
+
+def test_text_is_what_python_calls_printable(tmp_path: Path) -> None:
+    """Of what Unicode has assigned, a sample of what is printable, and nearly all that is not."""
+    kinds = ("Cc", "Cf", "Zs", "Zl", "Zp")
+    codes = [code for code in range(0x20000) if unicodedata.category(chr(code)) in kinds]
+    codes += [
+        code for code in range(0x20, 0x30000, 61) if unicodedata.category(chr(code)) not in ("Cn", "Cs")
+    ]
+    sent: list[Message] = [Announcement("$.A", chr(code), id=number(1)) for code in codes]
+    file = tmp_path / "all.pcapng"
+    file.write_bytes(capture(sent))
+    found = tshark(file, "-T", "fields", "-e", "_ws.col.Info").splitlines()
+    assert found == [as_line(message, 0, "").removeprefix("() kbus0 ") for message in sent]
+
+
+@pytest.mark.parametrize(
+    "form", [(), ("-V",), ("-T", "fields", "-e", "kbus.name"), ("-T", "json"), ("-T", "pdml")]
+)
+def test_no_name_does_anything_to_the_terminal(form: tuple[str, ...], tmp_path: Path) -> None:
+    hostile = "$.A\x1b[2J\n\x7f\x9b\u202eü"
+    wrong = Announcement("$.A")
+    wrong.name = hostile
+    bound = struct.pack("=3I", 1, 9, len(hostile.encode())) + hostile.encode()
+    file = tmp_path / "hostile.pcapng"
+    file.write_bytes(capture([wrong, Status(abi.NAME_REPLIER_BIND_EVENT, bound)]))
+    printed = tshark(file, *form)
+    assert all(line.expandtabs().isprintable() for line in printed.split("\n"))
+    assert printable(hostile) in printed.replace("\\\\", "\\")
 
 
 def test_long_data_is_cut_between_characters(tmp_path: Path) -> None:
