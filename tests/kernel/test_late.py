@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock, reply_to
+from tests.effort import DIVISOR
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import fill, take
@@ -145,6 +146,7 @@ def test_who_closes_and_opens_again_is_remembered(
 
 @pytest.mark.rule(37, 45)
 @pytest.mark.axiom("lifetime")
+@pytest.mark.skipif(DIVISOR > 1, reason="what is freed stays for a while where its use is watched for")
 def test_a_closed_ksock_waits_for_no_worker(
     ksock: OpenKsock, child: StartChild, times_late: Callable[[], int]
 ) -> None:
@@ -166,7 +168,6 @@ def test_a_closed_ksock_waits_for_no_worker(
             for epoll in crowd:
                 epoll.register(listener, select.EPOLLIN)
             raw.send(sender, raw.message(b"$.Quick"))
-    print(f"{ksocks_in_memory() - before} more")
     assert times_late() > 0
     assert ksocks_in_memory() - before < CLOSED_KSOCKS / 2
 
