@@ -142,6 +142,13 @@ class Inbox:
             return self._pop(taken)
         return self._receive(abi.TRANSFER_NOW, taken)
 
+    def take_next(self, taken: Taken) -> Message:
+        """Return the next message. Raises StopIteration if there is none."""
+        message = self.take(taken)
+        if message is None:
+            raise StopIteration
+        return message
+
     def _pop(self, taken: Taken, index: int = 0) -> Message:
         self._current = _AT_END
         message = self._aside[index]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from io import FileIO
 from types import TracebackType
-from typing import Optional, Union
+from typing import Optional, TypeVar, Union
 
 from . import abi, ioctls
 from .answering import settle
@@ -21,6 +21,8 @@ from .messages import Data, Message, Request, Status, reply_to
 from .names import matches
 from .settings import Settings
 from .transfer import Batch, Taken, Transfer, deadline_after
+
+_T = TypeVar("_T")
 
 
 class Ksock(Settings):
@@ -253,21 +255,11 @@ class Ksock(Settings):
 
     def read_next_msg(self) -> Optional[Message]:
         """Return the next message, or None if none is queued. Does not wait."""
-        taken: Taken = []
-        try:
-            return self._inbox.take(taken)
-        except BaseException:
-            self._inbox.put_back(taken)
-            raise
+        return self._take(self._inbox.take)
 
     def wait_for_msg(self, timeout: Optional[float] = None) -> Optional[Message]:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
-        taken: Taken = []
-        try:
-            return self._inbox.wait(timeout, taken)
-        except BaseException:
-            self._inbox.put_back(taken)
-            raise
+        return self._take(self._inbox.wait, timeout)
 
     def receive_many(self, timeout: Optional[float] = None, at_most: Optional[int] = None) -> list[Message]:
         """Return the messages that are queued, with one system call; waits until there is one.
@@ -281,12 +273,7 @@ class Ksock(Settings):
         """
         if at_most is not None and at_most < 1:
             raise ValueError(f"at_most is {at_most}, which is less than 1")
-        taken: Taken = []
-        try:
-            return self._inbox.take_many(timeout, at_most or 0, taken)
-        except BaseException:
-            self._inbox.put_back(taken)
-            raise
+        return self._take(self._inbox.take_many, timeout, at_most or 0)
 
     def receive_bytes(self, room: int = 1 << 16) -> Batch:
         """Return the messages that are queued, as bytes, when each was queued, and what is left.
@@ -297,9 +284,13 @@ class Ksock(Settings):
         KBUS takes note of the times from the first call on. What was queued before that, or what ``call``
         or ``serve`` has put aside, has 0.
         """
+        return self._take(self._inbox.take_bytes, room)
+
+    def _take(self, take: Callable[..., _T], *arguments: object) -> _T:
+        """Return what a method of the inbox takes; what it has taken is put back if an exception comes."""
         taken: Taken = []
         try:
-            return self._inbox.take_bytes(room, taken)
+            return take(*arguments, taken)
         except BaseException:
             self._inbox.put_back(taken)
             raise
@@ -308,15 +299,7 @@ class Ksock(Settings):
         return self
 
     def __next__(self) -> Message:
-        taken: Taken = []
-        try:
-            message = self._inbox.take(taken)
-            if message is not None:
-                return message
-        except BaseException:
-            self._inbox.put_back(taken)
-            raise
-        raise StopIteration
+        return self._take(self._inbox.take_next)
 
     def num_messages(self) -> int:
         """Return how many messages are queued to be read, without the one being read."""
@@ -390,7 +373,7 @@ class Ksock(Settings):
 
         self.bind(name, replier=True)
         try:
-            while (request := self._find(is_served)) is not None:
+            while (request := self._take(self._inbox.find, is_served, None)) is not None:
                 if not request.wants_us_to_reply():
                     continue
                 try:
@@ -404,14 +387,6 @@ class Ksock(Settings):
                     self._answer_and_wait(reply_to(request, data))
         finally:
             self.unbind(name, replier=True)
-
-    def _find(self, wanted: Callable[[Message], bool]) -> Optional[Message]:
-        taken: Taken = []
-        try:
-            return self._inbox.find(wanted, None, taken)
-        except BaseException:
-            self._inbox.put_back(taken)
-            raise
 
     def _answer(self, reply: Message) -> None:
         try:
