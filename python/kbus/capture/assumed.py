@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from . import frame, pcapng
+from . import pcapng
+from .blocks import has_frame
 from .pcapng import Block
 
 #: Interfaces that may be missing in a section whose header does not tell the devices.
@@ -49,10 +50,7 @@ def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface
     index = pcapng.interface_of(block)
     if not count <= index < (len(buses) or _MOST):
         return []
-    try:
-        packet = pcapng.packet_of(block)[2]
-        frame.decode(packet, frame.order_of(packet))
-    except ValueError:
+    if not has_frame(block):
         return []
     return [damaged(buses, each) for each in range(count, index + 1)]
 

@@ -322,7 +322,7 @@ def _can_be_trusted(block: Block) -> bool:
     """Return whether a recorder has made this."""
     if block.kind == INTERFACE_DESCRIPTION:
         return _is_recorders(block)
-    return block.kind == SECTION_HEADER or _has_frame(block)
+    return block.kind == SECTION_HEADER or has_frame(block)
 
 
 def _is_recorders(description: Block) -> bool:
@@ -346,7 +346,7 @@ def _is_no_block(source: Source, order: str) -> bool:
     return bool(again != length)
 
 
-def _has_frame(block: Block) -> bool:
+def has_frame(block: Block) -> bool:
     """Return whether a packet is one of a recorder, and whole."""
     try:
         packet = packet_of(block)[2]

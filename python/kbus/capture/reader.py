@@ -106,7 +106,7 @@ class Reader:
         self._close = contextlib.ExitStack()
         if isinstance(source, (str, os.PathLike)):
             self.name = str(source)
-            file: BinaryIO = self._close.enter_context(_open(source))
+            file: BinaryIO = self._close.enter_context(open_file(source))
         else:
             self.name = str(getattr(source, "name", "capture"))
             file = source
@@ -192,10 +192,13 @@ class Reader:
             section.interfaces.append(each)
 
 
-def _open(path: Union[str, os.PathLike[str]]) -> BinaryIO:
-    """Open a file to read, and nothing that may have to be waited for. Raises OSError."""
+def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
+    """Open a file to read, with these ``flags`` too, and nothing that may have to be waited for.
+
+    Raises OSError.
+    """
     # Without O_NONBLOCK this waits until somebody writes to a FIFO.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import os
-import stat
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Optional
+from typing import Any, Optional
 
 from .blocks import first_block
 from .compress import GZIP
 from .gunzip import MaybeGzip
 from .identity import bus_of, file_prefix
 from .part import PART
-from .reader import info_of
+from .reader import info_of, open_file
 
 SUFFIX = ".pcapng"
 #: What names of captures end in. Of files whose names differ in that alone, the first has all that there is.
@@ -68,15 +66,12 @@ class Series:
 
     def tidy(self, say: Callable[[str], None]) -> None:
         """Remove what a crash has left beside compressed files that have all of it."""
-        for path in self.sealed():
-            if not path.name.endswith(GZIP):
-                continue
+        for path in sorted(self.directory.glob(f"{self.prefix}*{SUFFIX}{GZIP}")):
             for suffix in (SUFFIX, SUFFIX + PART):
                 twin = path.with_name(stem(path.name) + suffix)
-                with suppress(FileNotFoundError):
-                    if begins_with(path, twin):
-                        twin.unlink()
-                        say(f"{twin.name} is removed: {path.name} has all of it")
+                if twin.exists() and self._has(path.name) and begins_with(path, twin):
+                    twin.unlink()
+                    say(f"{twin.name} is removed: {path.name} has all of it")
 
 
 def begins_with(zipped: Path, part: Path) -> bool:
@@ -84,7 +79,7 @@ def begins_with(zipped: Path, part: Path) -> bool:
 
     Raises OSError.
     """
-    with _open(zipped) as file, _open(part) as other:
+    with open_file(zipped, os.O_NOFOLLOW) as file, open_file(part, os.O_NOFOLLOW) as other:
         whole = MaybeGzip(file)
         rest = b""
         try:
@@ -104,18 +99,9 @@ def begins_with(zipped: Path, part: Path) -> bool:
 def _first_info(path: Path) -> Optional[dict[str, Any]]:
     """Return what the header of a capture says; None if it is none, or has no header."""
     try:
-        with _open(path) as file:
+        with open_file(path, os.O_NOFOLLOW) as file:
             block = first_block(MaybeGzip(file))
             return info_of(block) if block else None
     except (OSError, ValueError, zlib.error):
         pass
     return None
-
-
-def _open(path: Path) -> BinaryIO:
-    """Open a regular file, and nothing else, whatever was put there. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"{path} is no file")
-    return open(fd, "rb")
