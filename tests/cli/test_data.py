@@ -6,14 +6,17 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Optional
 
 import pytest
 
+from kbus import Announcement
 from kbus.cli.data import given_data
 from kbus.cli.output import StdoutClosed, flush, put, put_json, put_line, put_table, say
+from tests.capture.captures import capture
 
 
 def given(data: Optional[str] = None, file: Optional[Path] = None, hex: bool = False) -> Optional[bytes]:
@@ -82,3 +85,29 @@ def test_closed_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
         flush()
     with pytest.raises(BrokenPipeError):
         stdout.close()
+
+
+def _info(path: Path, names: int) -> list[str]:
+    """The command that tells all of a capture that has so many names."""
+    path.write_bytes(capture([Announcement(f"$.Name{number}") for number in range(names)]))
+    return [sys.executable, "-W", "error", "-m", "kbus.cli", "info", "--json", str(path)]
+
+
+@pytest.mark.parametrize("names", [1, 5000])
+def test_a_pipe_that_nobody_reads_is_no_failure(names: int, tmp_path: Path) -> None:
+    """Whether the end of the pipe is noticed before all is written, or when it is flushed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(_info(tmp_path / "x.pcapng", names), stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("names", [1, 5000])
+def test_a_full_disk_under_stdout_is_told(names: int, tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(_info(tmp_path / "x.pcapng", names), stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"kbus info: can't write to standard output: No space left on device\n",
+    )

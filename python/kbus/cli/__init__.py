@@ -22,7 +22,7 @@ from typing import Optional
 
 from . import options
 from .failures import Failure
-from .output import StdoutClosed, flush, tell
+from .output import StdoutClosed, StdoutFailed, flush, tell
 from .streams import forget_stdout, replace_closed_streams
 
 __all__ = ["main"]
@@ -59,6 +59,10 @@ def main(argv: Optional[list[str]] = None) -> int:
         return 1
     except StdoutClosed:
         forget_stdout()
+    except StdoutFailed as failure:
+        forget_stdout()
+        tell(f"kbus {args.subcommand}", str(failure))
+        return 1
     return 0
 
 

@@ -12,10 +12,25 @@ from typing import Any
 from .printable import json_text, printable
 from .streams import forget_stderr
 
-__all__ = ["StdoutClosed", "flush", "put", "put_json", "put_line", "put_table", "say", "show", "tell"]
+__all__ = [
+    "StdoutClosed",
+    "StdoutFailed",
+    "flush",
+    "put",
+    "put_json",
+    "put_line",
+    "put_table",
+    "say",
+    "show",
+    "tell",
+]
 
 
-class StdoutClosed(Exception):
+class StdoutFailed(Exception):
+    """What should be on stdout can't be written there, as on a full disk. The text says why."""
+
+
+class StdoutClosed(StdoutFailed):
     """Whoever was reading stdout has gone."""
 
 
@@ -23,8 +38,8 @@ def put(data: bytes) -> None:
     """Write bytes as they are."""
     try:
         sys.stdout.buffer.write(data)
-    except BrokenPipeError:
-        raise StdoutClosed from None
+    except OSError as error:
+        raise _cause(error) from None
 
 
 def put_line(text: str) -> None:
@@ -54,13 +69,19 @@ def flush() -> None:
     """Let the reader have what was written so far."""
     try:
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise StdoutClosed from None
+    except OSError as error:
+        raise _cause(error) from None
+
+
+def _cause(error: OSError) -> StdoutFailed:
+    closed, text = isinstance(error, BrokenPipeError), f"can't write to standard output: {error.strerror}"
+    return StdoutClosed(text) if closed else StdoutFailed(text)
 
 
 def say(subcommand: str, text: str) -> None:
     """Tell the user something on stderr, after the data that came before it."""
-    with contextlib.suppress(StdoutClosed):
+    # If that fails, the next write does, too.
+    with contextlib.suppress(StdoutFailed):
         flush()
     tell(f"kbus {subcommand}", text)
 
