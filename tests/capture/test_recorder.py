@@ -277,6 +277,18 @@ def test_a_device_that_can_not_be_read(bus: FakeBus, recording: Recording, tmp_p
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_what_was_read_when_another_device_fails_is_kept(
+    bus: FakeBus, recording: Recording, tmp_path: Path
+) -> None:
+    """Both are ready at once, so the messages of the first are read and not yet written."""
+    bus.failing = {1}
+    bus.send(0, "$.A", 10)
+    bus.send(1, "$.B")
+    recording.until(lambda: 1 not in bus.opened)
+    recording.recorder.flush()
+    assert recorded(tmp_path) == [(1, "$.A")] * 10
+
+
 def test_when_no_device_can_be_read_the_module_may_go(
     bus: FakeBus, recording: Recording, tmp_path: Path
 ) -> None:

@@ -63,6 +63,26 @@ def test_what_was_lost_before_a_snapshot_is_not_lost_in_it(tmp_path: Path) -> No
     assert dropped == [2, 1]
 
 
+def test_after_a_snapshot_there_is_room_for_as_much_again(tmp_path: Path) -> None:
+    one, ring = files(Policy(tmp_path)), Ring(20_000, lambda: INFO)
+    for first in (1, 1001):
+        for count in range(0, 100, 10):
+            ring.append(blocks(first + count, 10), [10], [0])
+        ((path, count),) = ring.write_out(one)
+        assert (sequences(path), count) == (list(range(first, first + 100)), 100)
+
+
+def test_what_is_lost_while_a_chunk_is_filled_is_lost_in_it(tmp_path: Path) -> None:
+    """Also if nothing of it is left in the ring but this chunk."""
+    ring = Ring(1 << 20, lambda: INFO)
+    for first, lost in ((1, 0), (11, 4), (21, 9)):
+        ring.append(blocks(first, 10), [10], [lost])
+    ((path, count),) = ring.write_out(files(Policy(tmp_path)))
+    with Reader(path) as reader:
+        assert len(list(reader)) == count == 30
+    assert [each.dropped for each in reader.statistics] == [9]
+
+
 def test_a_ring_takes_little_more_memory_than_its_size() -> None:
     """Also on a bus where messages come one by one."""
     tracemalloc.start()

@@ -112,7 +112,7 @@ def test_machines_that_mergecap_has_put_together_are_not_taken_for_one(tmp_path:
             writer = Writer(file, {**INFO, "device": device}, [0])
             for count, message in enumerate(numbered(3)):
                 since = (2 * count + which) * second
-                frame = Frame(sequence + count, uptime + since, 5 * (1 - which))
+                frame = Frame(sequence + count, uptime + since, 5 * which)
                 writer.write(0, START + since, frame, [message.to_bytes()])
     merged = tmp_path / "m.pcapng"
     tool("mergecap", "-I", "none", "-w", merged, *paths)

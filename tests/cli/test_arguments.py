@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kbus.cli import main
+from kbus.cli import main, options
 
 #: A device that nobody has: rule 33 allows 256 of them.
 MISSING = "999"
@@ -64,6 +65,20 @@ def test_wrong_command_lines(argv: list[str], cause: str, capsys: pytest.Capture
     said = capsys.readouterr()
     assert cause in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("65536", 65536), ("64k", 65536), ("64K", 65536), ("3m", 3 << 20), ("1G", 1 << 30)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert options.size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "0k", "-1", "1.5M", "k", "64kb", "64 k", "²", "1T"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size such as 65536, 64K, 10M or 1G"):
+        options.size(text)
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["listen", "--help"], ["serve", "-h", "--", "cat", "--"]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request
+from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, wire
 
 from .strategies import kinds, literal_names, messages, u32
 
@@ -88,14 +88,16 @@ def test_whatever_kbus_delivers_can_be_read(
 ) -> None:
     flags = numbers[6]
     header = words(START, *numbers, len(name), len(data) // 4)
-    message = Message.from_bytes(
+    raw = (
         header
         + (extension if flags & Message.EXTENDED else b"")
         + name.encode().ljust((len(name) + 3) & ~3, b"\0")
         + data
         + words(END)
     )
-    assert message.name == name
+    message = Message.from_bytes(raw)
+    assert message.name == wire.name_of(raw) == name
+    assert wire.length_at(raw, 0) == len(raw)
     assert message.flags == flags & 0x3FFFFFFF
     assert (message.data or b"") == data[: max(len(data) - (flags >> 30), 0)]
 

@@ -133,12 +133,11 @@ class Recorder:
             except OSError as error:
                 self._say(f"can't read kbus{self._sources[index].bus}: {error.strerror}")
                 self._sources.close(index)
-                if not any(source.is_open for source in self._sources):
-                    # Nothing holds the module any more.
-                    self._keep(arrived)
-                    self._leave(_RETRY)
-                    return
         self._keep(arrived)
+        if not any(source.is_open for source in self._sources):
+            # Nothing holds the module any more.
+            self._leave(_RETRY)
+            return
         if self._length and time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
