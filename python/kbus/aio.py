@@ -207,11 +207,14 @@ class AsyncKsock:
         It ends serving by raising StopServing, which carries that reply's data; the replies under way
         are completed. Any other exception ends serving too, and is passed on; then, and if this is
         cancelled, handlers under way are cancelled, and their Requests stay unanswered until this is
-        closed (the senders get ``$.KBUS.Replier.Ignored``). At the end ``name`` is unbound.
+        closed (the senders get ``$.KBUS.Replier.Ignored``). At the end ``name`` is unbound. If that is
+        refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be told, it stays bound
+        until it is unbound later, or this is closed; Requests for it come to ``async for``.
 
         A requester who has gone away, given up, or has no room for the reply is no error.
 
-        Raises OSError as ``Ksock.bind`` and ``Ksock.send`` do.
+        Raises OSError as ``Ksock.bind`` and ``Ksock.send`` do, and BlockingIOError (EAGAIN) if StopServing
+        has ended it and ``name`` stays bound.
         """
         self.ksock.bind(name, replier=True)
         replies: set[asyncio.Task[None]] = set()
@@ -231,16 +234,23 @@ class AsyncKsock:
 
                 self._servers[name] = start
                 await stopped
-            self._end_serving(name)
+            refused = self._end_serving(name)
             await asyncio.gather(*replies)
+            if refused:
+                raise refused
         finally:
             self._end_serving(name)
             for reply in replies:
                 reply.cancel()
 
-    def _end_serving(self, name: str) -> None:
+    def _end_serving(self, name: str) -> Optional[OSError]:
+        """Unbind the name; return why it stays bound, if it does."""
         if self._servers.pop(name, None) and self.ksock.fd:
-            self.ksock.unbind(name, replier=True)
+            try:
+                self.ksock.unbind(name, replier=True)
+            except OSError as error:
+                return error
+        return None
 
     async def _reply(self, request: Message, handler: Handler, stopped: asyncio.Future[None]) -> None:
         try:

@@ -7,6 +7,7 @@ import errno
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from io import FileIO
 from types import TracebackType
 from typing import Optional, TypeVar, Union
@@ -43,7 +44,9 @@ class Ksock(Settings):
 
     Synchronization: each method that is one system call is atomic, but what is written or read
     in pieces is not, and ``call`` and ``serve`` put messages aside that others may wait for. Let one
-    thread at a time use a Ksock; more threads open more Ksocks.
+    thread at a time use a Ksock, or close it; more threads open more Ksocks. One that waits is not woken
+    by a close: it returns the next message, or raises ValueError when its time is over. After a fork two
+    processes use one KSock, and both have what was put aside before: let one of them go on with it.
 
     Raises ValueError for another mode; OSError with ENOENT if there is no such device, EACCES if
     it may not be opened, EMFILE if the user has too many KSocks. All methods raise OSError with
@@ -358,14 +361,16 @@ class Ksock(Settings):
         of the reply. It ends serving by raising StopServing, which carries the last reply's data.
         Any other exception ends serving too, and is passed on; that Request is not answered (its
         sender gets ``$.KBUS.Replier.Ignored`` when this Ksock is closed). At the end ``name`` is
-        unbound.
+        unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be
+        told, it stays bound until it is unbound later, or this is closed.
 
         A requester who has gone away, given up, or has no room for the reply is no error. Other
         messages are put aside without a limit, so it is best to serve with a Ksock that listens to
         nothing. Copies of Requests for ``name`` that are not to be answered are dropped: abandoned ones
         look like a listener's.
 
-        Raises OSError as ``bind`` and ``send`` do.
+        Raises OSError as ``bind`` and ``send`` do, and BlockingIOError (EAGAIN) if StopServing has ended it
+        and ``name`` stays bound.
         """
 
         def is_served(message: Message) -> bool:
@@ -380,13 +385,17 @@ class Ksock(Settings):
                     data = handler(request)
                 except StopServing as stop:
                     self._answer(reply_to(request, stop.data))
-                    return
+                    break
                 if self._inbox.has(is_served):
                     self._answer(reply_to(request, data))
                 else:
                     self._answer_and_wait(reply_to(request, data))
-        finally:
-            self.unbind(name, replier=True)
+        except BaseException:
+            # Why it ends matters more than that this may be refused.
+            with suppress(OSError, ValueError):
+                self.unbind(name, replier=True)
+            raise
+        self.unbind(name, replier=True)
 
     def _answer(self, reply: Message) -> None:
         try:
