@@ -63,8 +63,8 @@ bench_vm = $(vm) --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 2400
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz bench bench-budget bench-pipeline matrix lint \
-	lint-kernel lint-programs docs vm install uninstall clean packages
+.PHONY: help module demo test test-vm test-debug debug-kernel fuzz fuzz-captures bench bench-budget bench-pipeline \
+	matrix lint lint-kernel lint-programs docs vm install uninstall clean packages
 
 help:
 	@cat <<'END'
@@ -75,6 +75,7 @@ help:
 	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
 	make matrix     the same on each kernel of KERNELS, and the table of it in the docs
 	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
+	make fuzz-captures  damage captures for as long, and read them
 	make bench      measure KBUS beside sockets, pipes and brokers, and write docs/bench
 	make bench-budget   let messages take as many instructions as they do now
 	make bench-pipeline  measure the data pipeline with MESSAGES='2000000 8000000 32000000', and write docs/pipeline
@@ -88,7 +89,7 @@ help:
 	Variables:
 	KERNEL=         6.12, 6.1-rt, arm64, armhf, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
 	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
-	TIME=, SEED=, WORKERS=   of make fuzz: seconds, what random numbers grow from, processes
+	TIME=, SEED=, WORKERS=   of make fuzz and fuzz-captures: seconds, what random numbers grow from, processes
 	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
 	END
 
@@ -214,6 +215,14 @@ fuzz: module
 		echo "$$python -m tests.fuzz.minimise --kernel $(KERNEL) --bits $$bits --output case.ops build/fuzz/$$bits/*.ops"
 	fi
 	exit $$status
+
+# The file at which a check fails is left in build/fuzz-captures.
+fuzz-captures:
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
+	mkdir -p build/fuzz-captures
+	cd build/fuzz-captures
+	PYTHONPATH='$(CURDIR)/python:$(CURDIR)' "$$python" -m tests.capture.fuzz --seconds $(TIME) --seed $(SEED)
 
 lint:
 	@tests/setup/packages.sh $(PACKAGES) $(LINT_PACKAGES)

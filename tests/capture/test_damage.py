@@ -19,6 +19,7 @@ from kbus.capture.recover import recover
 from kbus.capture.writer import section_start
 
 from .captures import INFO, capture, numbered, read
+from .rubbish import MIB, RUBBISH, healthy
 
 MESSAGES = numbered(60)
 DATA = {order: capture(MESSAGES, order) for order in (pcapng.LITTLE, pcapng.BIG)}
@@ -104,21 +105,6 @@ def test_a_file_of_something_else_is_all_damage() -> None:
         read(data)
 
 
-MIB = 1 << 20
-#: How a packet begins whose block has 8 MiB, and does not end as it begins
-CLAIM = struct.pack("<2I", pcapng.ENHANCED_PACKET, 8 * MIB + 4)
-
-
-def nested(size: int) -> bytes:
-    """Blocks of packets, each of which begins inside the one before it, and ends where that says."""
-    lengths = range(size // 2, size // 2 - 36 * (size // 100), -36)
-    begins = b"".join(
-        struct.pack("<2I5I12x", pcapng.ENHANCED_PACKET, each, 0, 0, 0, 8, 8) for each in lengths
-    )
-    ends = b"".join(struct.pack("<I", each) for each in lengths)
-    return begins.ljust(size // 2 - 4, b"\0") + ends
-
-
 def test_much_that_is_no_capture_is_passed_over_quickly() -> None:
     """64 MiB with words like the kind of a packet, and then like that of a section, in some seconds."""
     rubbish = (b"\x06\0\0\0" * 8 + bytes(8160)) * 4096 + (b"\n\r\r\n" + bytes(8188)) * 4096
@@ -129,29 +115,30 @@ def test_much_that_is_no_capture_is_passed_over_quickly() -> None:
     assert [(each.offset, each.length) for each in damage] == [(len(DATA[pcapng.LITTLE]), len(rubbish))]
 
 
-@pytest.mark.parametrize(
-    "rubbish",
-    [
-        bytes(16 * MIB),
-        CLAIM * (16 * MIB // len(CLAIM)),
-        (CLAIM[:4] + bytes(4)) * (16 * MIB // len(CLAIM)),
-        b"\0" + CLAIM * (16 * MIB // len(CLAIM)) + bytes(3),
-        bytes(4) + nested(16 * MIB),
-    ],
-    ids=["zeros", "long claims", "short claims", "at odd places", "nested"],
-)
-def test_what_is_no_capture_is_passed_over_as_quickly_as_a_capture_is_read(rubbish: bytes) -> None:
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_what_is_no_capture_is_passed_over_as_quickly_as_a_capture_is_read(kind: str) -> None:
     """In at most 3 times the time of a healthy file of that size."""
-    message = Message("$.Sensors.Kitchen.Temperature", b"22.5")
-    healthy = capture([message] * (len(rubbish) // len(capture([message] * 101)) * 100))
+    rubbish, whole = RUBBISH[kind](16 * MIB), healthy(16 * MIB)
     began = time.process_time()
-    read(healthy)
+    read(whole)
     middle = time.process_time()
     records, damage = read(DATA[pcapng.LITTLE] + rubbish + DATA[pcapng.BIG], strict=False)
     took = time.process_time() - middle
     assert [each.message for each in records] == 2 * MESSAGES
     assert [(each.offset, each.length) for each in damage] == [(len(DATA[pcapng.LITTLE]), len(rubbish))]
     assert took <= 3 * (middle - began)
+
+
+@pytest.mark.parametrize("left", range(4, 16))
+def test_what_begins_a_section_is_the_last_that_was_read(left: int) -> None:
+    """Of the file, or of the piece that is looked at."""
+    rubbish = bytes(MIB - len(DATA[pcapng.LITTLE]) - left) + struct.pack("<I", pcapng.SECTION_HEADER)
+    torn = DATA[pcapng.LITTLE] + rubbish + bytes(left - 4)
+    records, damage = read(torn, strict=False)
+    assert [each.message for each in records] == MESSAGES
+    assert sum(each.length for each in damage) == len(torn) - len(DATA[pcapng.LITTLE])
+    records, _ = read(torn + DATA[pcapng.BIG], strict=False)
+    assert [each.message for each in records] == 2 * MESSAGES
 
 
 def test_a_little_gzip_that_claims_a_long_block_takes_no_time() -> None:

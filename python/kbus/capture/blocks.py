@@ -301,6 +301,8 @@ class Search:
                 source.at += (source.left() - 4) & ~3
                 continue
             source.at = match.start()
+            if not source.have(OVERHEAD):
+                break
             own = order or (LITTLE if source.data[source.at] else BIG)
             if _is_no_block(source, own):
                 source.at += 4
@@ -338,9 +340,9 @@ def _is_recorders(description: Block) -> bool:
 def _is_no_block(source: Source, order: str) -> bool:
     """Whether it is known at once that this is none, as it is of nearly all that look like one."""
     kind, length = HEAD[order].unpack_from(source.data, source.at)
-    if kind == SECTION_HEADER or length > source.left():
+    if kind == SECTION_HEADER:
         return False
-    if length < OVERHEAD:
+    if length < OVERHEAD or not source.have(length):
         return True
     (again,) = U32[order].unpack_from(source.data, source.at + length - 4)
     return bool(again != length)
