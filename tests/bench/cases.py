@@ -71,6 +71,7 @@ IN_PYTHON = {
 """The transports of stream.py, and their titles."""
 READ, SEND, STEADY = "recording: reading", "recording: sending", "recording: 1,000 messages a second"
 SEND_UNDISTURBED = "recording: sending, SCHED_BATCH"
+DAMAGE = "captures: reading what is none"
 RECORDER = ("recorder",)
 UNDISTURBED = "one to one, 64 B, SCHED_BATCH"
 
@@ -157,6 +158,7 @@ ONE_CPU = (
     Case(SEND, "recording", "send", RECORDER, "recorded", "ns", 2),
     Case(SEND_UNDISTURBED, "recording", "send --undisturbed", RECORDER, "recorded", "ns", 2),
     Case(STEADY, "recording", "steady", RECORDER, "cpu", "%", 5),
+    Case(DAMAGE, "recording", "damage", RECORDER, "rate", "MiB/s", 1),
 )
 """For a machine with one processor."""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 
 from . import cases
 from .cases import (
+    DAMAGE,
     NOT_IN_C,
     PYTHON,
     READ,
@@ -133,6 +134,13 @@ GOALS = (
         Which(READ, "recorder", "recorder"),
         Which(READ, "recorder", "listener"),
         0.7,
+    ),
+    Goal(
+        "time to read what is no capture, the worst of five kinds, to that for a capture of that size",
+        Which(DAMAGE, "recorder", "worst"),
+        Which(DAMAGE, "recorder", "healthy"),
+        3,
+        at_most=True,
     ),
     *(
         Goal(title, Which(case, "recorder", "recorded"), Which(case, "recorder", "alone"), 1.1, at_most=True)

@@ -4,7 +4,8 @@
 WHAT is "read": how many messages a second a Python listener gets out of a full queue, and how many the
 recorder with all that it does to them. "send": what a send costs while there is a listener, alone and with a
 recorder, and how often the sender loses the processor. "steady": what the recorder takes at a thousand
-messages a second.
+messages a second. "damage": how long it takes to read a healthy capture, and what is none, of the kind that
+takes longest.
 
 The two of "read" and "send" take turns in bursts of some ms, so that a host which has more to do now and then
 does not matter to one of them more than to the other.
@@ -13,6 +14,7 @@ does not matter to one of them more than to the other.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import resource
@@ -31,6 +33,7 @@ from kbus.capture import Reader
 from kbus.capture.files import Files, Policy
 from kbus.capture.recorder import Recorder
 from kbus.capture.source import Source
+from tests.capture.rubbish import RUBBISH, healthy
 
 HEARD, RECORDED = "$.Bench.Heard", "$.Bench.Recorded"
 """What only the listener hears, and what the recorder does, who in "send" hears it besides."""
@@ -38,6 +41,8 @@ BURST = 2000
 """Messages that are queued at once."""
 STEADY = 1000
 """Messages a second, sent one by one."""
+DAMAGE = 1 << 20
+"""How long a capture is that is read, and what is none."""
 DATA = bytes(64)
 PATIENCE = 30.0
 
@@ -275,7 +280,33 @@ def steady(seconds: float, directory: Path) -> Figures:
     return {"messages": count, "rate": count / took, "lost": count - _in_files(directory), **figures}
 
 
-MEASURES = {"read": read, "send": send, "steady": steady}
+# What reading takes, if it is no capture.
+
+
+def damage(seconds: float, directory: Path) -> Figures:
+    """Seconds of the processor for DAMAGE bytes, healthy and at worst, and MiB a second."""
+    took: Figures = {"healthy": 0.0, **dict.fromkeys(RUBBISH, 0.0)}
+    contents = {"healthy": healthy(DAMAGE), **{kind: make(DAMAGE) for kind, make in RUBBISH.items()}}
+    begin = healthy(DAMAGE // 100)
+    count = messages = 0
+    while sum(took.values()) < seconds:
+        count += 1
+        for kind, content in contents.items():
+            before = time.process_time()
+            messages += _count(begin + content)
+            took[kind] += time.process_time() - before
+    lost = count * (_count(contents["healthy"]) + len(contents) * _count(begin)) - messages
+    whole, worst = took.pop("healthy"), max(took.values())
+    figures = {"healthy": whole / count, "worst": worst / count, "rate": count * DAMAGE / (1 << 20) / whole}
+    return {"messages": messages, "lost": lost, **figures}
+
+
+def _count(content: bytes) -> int:
+    with Reader(io.BytesIO(content), strict=False) as reader:
+        return len(list(reader))
+
+
+MEASURES = {"damage": damage, "read": read, "send": send, "steady": steady}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,6 +12,7 @@ from .cases import (
     BRIDGE_ROUND_TRIP,
     BRIDGE_STUCK,
     BROKERS,
+    DAMAGE,
     FANS,
     IN_PYTHON,
     ONE_A_CALL,
@@ -188,6 +189,7 @@ _OF_RECORDING = (
         1,
     ),
     ("and memory, MiB", Which(STEADY, "recorder", "memory"), "{:.1f}", 1 / (1 << 20)),
+    ("reading a capture, MiB a second", Which(DAMAGE, "recorder", "rate"), "{:.1f}", 1),
 )
 """Titles, figures, how they are shown, and what they are multiplied by."""
 

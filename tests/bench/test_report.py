@@ -48,6 +48,8 @@ def test_goals_are_those_that_were_set() -> None:
         (0.8, False),
         (3, True),
         (0.7, False),
+        # What is no capture, beside one of that size
+        (3, True),
         # With the usual scheduler, and where nobody takes the processor from who wakes him
         (1.1, True),
         (1.1, True),
