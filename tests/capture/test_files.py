@@ -264,6 +264,31 @@ def test_what_is_compressed_is_for_nobody_else_meanwhile(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [zipped]
 
 
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_what_is_compressed_has_the_mode_from_the_beginning(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more of it when it is made, and no less in the end, whatever the umask."""
+    source = tmp_path / "lathe-0-x.pcapng"
+    source.write_bytes(b"content")
+    source.chmod(0o640)
+    found: list[int] = []
+    fchmod = os.fchmod
+
+    def noting(fd: int, mode: int) -> None:
+        found.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        fchmod(fd, mode)
+
+    monkeypatch.setattr(os, "fchmod", noting)
+    before = os.umask(umask)
+    try:
+        zipped = compress(source)
+    finally:
+        os.umask(before)
+    assert found == [0o640 & ~umask]
+    assert stat.S_IMODE(zipped.stat().st_mode) == 0o640
+
+
 def test_compressing_follows_no_link(tmp_path: Path) -> None:
     other, link = tmp_path / "other", tmp_path / "lathe-0-x.pcapng"
     other.write_bytes(b"secret")

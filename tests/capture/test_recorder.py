@@ -206,7 +206,8 @@ def test_what_is_dropped_is_counted_as_lost(
     recording.until(lambda: len(bus.opened) == 2)
     assert (recording.recorder.lost, recording.recorder.dropped) == (2010, 2010)
     recording.recorder.snapshot()
-    assert [summarize(path).lost for path in sorted(tmp_path.iterdir())] == [0, 2010]
+    found = [summarize(path) for path in sorted(tmp_path.iterdir())]
+    assert [(each.lost, each.messages) for each in found] == [(0, 0), (2010, 0)]
 
 
 def test_what_a_full_disk_has_no_room_for_is_told(
