@@ -155,6 +155,15 @@ def test_a_capture_inside_a_message() -> None:
     assert len(rows) == len(SAMPLES) + 2
 
 
+@pytest.mark.parametrize("name", ["Lamp", "", "$.", "$.A\x1b[2J", "$.A.*", "$.A..B", "$." + "a" * 999])
+def test_a_message_of_a_name_that_is_none(name: str) -> None:
+    wrong = Message("$.A")
+    wrong.name = name
+    rows, damage = by_scan(capture([*SAMPLES, wrong, *SAMPLES]))
+    assert (rows, damage) == by_reader(capture([*SAMPLES, wrong, *SAMPLES]))
+    assert (len(rows), len(damage)) == (2 * len(SAMPLES), 1)
+
+
 def test_a_section_that_another_machine_has_written_anew() -> None:
     """editcap and mergecap leave packets as they are, in a section of their own byte order."""
     raw = capture(SAMPLES, order=pcapng.BIG)

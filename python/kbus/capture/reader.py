@@ -243,7 +243,8 @@ def _nanoseconds(ticks: int, interface: Interface) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise ValueError if no message that KBUS has sent can have this name."""
     names.check(name)
     if names.is_wildcard(name):
         raise ValueError(f"a message whose name is the wildcard {name!r}")
@@ -276,6 +277,6 @@ def _record(block: Block, section: Section) -> Record:
     said, recorded = frame.decode(packet, order)
     message = frame.native(recorded, order)
     wire.check(message)
-    _check_name(wire.name_of(message))
+    check_name(wire.name_of(message))
     facts = Facts(*said, interface.bus, block.offset, section)
     return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kbus import abi
 from kbus.capture import frame, pcapng
+from kbus.capture.reader import check_name
 
 from .sections import Section
 from .walk import Run
@@ -209,13 +210,13 @@ def _payload_length(parsed: Parsed) -> NDArray[np.int64]:
 
 
 def valid_names(distinct: pa.Array) -> Sequence[bool]:
-    """Return which of these names are text."""
+    """Return which of these are names of messages."""
 
-    def is_text(name: bytes) -> bool:
+    def is_name(name: bytes) -> bool:
         try:
-            name.decode()
-        except UnicodeDecodeError:
+            check_name(name.decode())
+        except ValueError:
             return False
         return True
 
-    return [is_text(each) for each in distinct.to_pylist()]
+    return [is_name(each) for each in distinct.to_pylist()]
