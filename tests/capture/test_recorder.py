@@ -352,6 +352,24 @@ def test_what_the_disk_has_refused_once_is_not_sealed(
     assert recording.said[2].startswith("recording goes on, after ")
 
 
+def test_a_disk_that_goes_on_failing_is_not_asked_at_once(
+    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would get a new file each time."""
+    recording = Recording(bus, tmp_path, sync="always")
+    recording.recorder.open()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fdatasync", _failing)
+            end = time.monotonic() + 1.5
+            while time.monotonic() < end:
+                bus.send(0, "$.A")
+                recording.recorder.step(recording, 0.05)
+        assert recording.files.unfinished == 2
+    finally:
+        recording.close()
+
+
 def test_what_was_sealed_is_compressed_although_the_last_file_can_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ class Recorder:
         self._gather_until = 0.0
         self._open_at = 0.0
         self._full_since: Optional[float] = None
+        self._retry_at = 0.0
         self._left_until: Optional[float] = None
         self._left_load: Optional[int] = None
         self.messages = 0
@@ -112,8 +113,9 @@ class Recorder:
             poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
             self._come_back()
         elif self._full_since is not None:
-            poll_for(wake).poll(1000 * min(seconds, _RETRY))
-            self._try_again()
+            poll_for(wake).poll(1000 * max(0.0, min(seconds, self._retry_at - time.monotonic())))
+            if time.monotonic() >= self._retry_at:
+                self._try_again()
         else:
             if time.monotonic() < self._gather_until:
                 time.sleep(_GATHER)
@@ -208,6 +210,7 @@ class Recorder:
         try:
             do()
         except OSError as error:
+            self._retry_at = time.monotonic() + _RETRY
             if self._full_since is None:
                 self._full_since = time.monotonic()
                 self._say(f"recording stops: {error.strerror}")
