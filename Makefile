@@ -23,8 +23,8 @@ no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
 # The kernels that are built here have KUnit, and tell the fuzzer what it has reached.
 watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
-PACKAGES := busybox-static e2fsprogs file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make perl \
-	python3 python3-venv qemu-system-x86 spin tmux tshark udev
+PACKAGES := busybox-static e2fsprogs file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make \
+	perl python3 python3-venv qemu-system-x86 spin tmux tshark udev
 LINT_PACKAGES := shellcheck sparse
 # For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
 JAVA := openjdk-17-jre-headless

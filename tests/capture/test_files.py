@@ -202,17 +202,23 @@ def test_what_a_crash_has_left_twice_is_there_once(compress: bool, suffix: str, 
     assert said == [f"{twin.name} is removed: {zipped.name} has all of it"]
 
 
-@pytest.mark.parametrize("lack", ["begin", "end", "wrong"])
+@pytest.mark.parametrize("lack", ["end of gzip", "end", "checksum", "wrong"])
 def test_what_is_not_in_the_compressed_file_stays(lack: str, tmp_path: Path) -> None:
+    """Nor what is, if that file is not whole."""
     zipped = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng.gz"
+    twin = zipped.with_name(zipped.name[: -len(".gz")])
     content = capture(numbered(50))
     zipped.write_bytes(gzip.compress(content[: 2000 if lack == "end" else None]))
-    if lack == "begin":
-        zipped.write_bytes(zipped.read_bytes()[:-20])
-    twin = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
     twin.write_bytes(content if lack != "wrong" else content[:-200] + b"1" + content[-199:])
+    if lack in ("end of gzip", "checksum"):
+        # The other one is a beginning of it, all of which can be read.
+        twin.unlink()
+        twin = twin.with_name(twin.name + ".part")
+        twin.write_bytes(content[:1000])
+        whole = zipped.read_bytes()
+        zipped.write_bytes(whole[:-6] if lack == "end of gzip" else whole[:-5] + b"x" + whole[-4:])
     files(Policy(tmp_path)).finish()
-    assert sorted(tmp_path.iterdir()) == [twin, zipped]
+    assert sorted(tmp_path.iterdir()) == sorted([twin, zipped])
 
 
 def test_compressed_files_are_the_same(tmp_path: Path) -> None:
