@@ -47,9 +47,14 @@ _RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT, _TIMES_AT
 
 
 def deadline_after(timeout: Optional[float]) -> int:
-    """Return what ``deadline`` is so many seconds from now; None is never."""
+    """Return what ``deadline`` is so many seconds from now, or now if they are fewer than 0; None is never.
+
+    Raises ValueError for NaN.
+    """
     if timeout is None:
         return abi.TRANSFER_NEVER
+    if timeout != timeout:
+        raise ValueError("timeout is NaN")
     return max(time.monotonic_ns() + int(1e9 * min(timeout, _LONGEST_WAIT)), abi.TRANSFER_NOW)
 
 

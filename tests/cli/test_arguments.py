@@ -30,6 +30,8 @@ MISSING = "999"
         (["listen", "$.A", "-n", "0"], "'0' is not a number from 1"),
         (["listen", "$.A", "-n", "²"], "'²' is not a number from 1"),
         (["listen", "$.A", "--max-messages", "many"], "'many' is not a number from 1"),
+        (["listen", "$.A", "--max-messages", "4294967296"], "'4294967296' is more than 4294967295"),
+        (["record", "--queue", "99999999999"], "'99999999999' is more than 4294967295"),
         (["listen", "$.A", "-d", "kbus0"], "'kbus0' is not a number from 0"),
         (["listen", "$.A", "--timeout", "-1"], "'-1' is not a number of seconds from 0"),
         (["listen", "$.A", "--timeout", "nan"], "'nan' is not a number of seconds from 0"),

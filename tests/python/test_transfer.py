@@ -35,6 +35,11 @@ def test_a_batch_has_no_more_than_there_is_room_for() -> None:
     assert list(transfer._batches([])) == []
 
 
+def test_a_time_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="timeout is NaN"):
+        deadline_after(float("nan"))
+
+
 @pytest.mark.parametrize("timeout", [0, 0.25, 5, 1e9])
 def test_deadlines(timeout: float) -> None:
     before = time.monotonic_ns()

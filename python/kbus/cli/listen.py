@@ -40,7 +40,7 @@ def add(subparsers: options.Subparsers) -> None:
     parser.add_argument(
         "--log", metavar="FILE", help="append them to a file too, as lines with seconds since 1970"
     )
-    parser.add_argument("--max-messages", type=options.positive, metavar="N", help="length of the queue")
+    parser.add_argument("--max-messages", type=options.queue_length, metavar="N", help="length of the queue")
     parser.add_argument(
         "--only-once", action="store_true", help="show a message that several names match once"
     )

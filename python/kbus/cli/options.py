@@ -30,11 +30,14 @@ __all__ = [
     "natural",
     "parse",
     "positive",
+    "queue_length",
     "seconds",
     "size",
 ]
 
 NAME_HELP = "a message name; its last word may be * (one or more words) or %% (exactly one)"
+
+_LONGEST_QUEUE = 0xFFFFFFFF
 
 #: what argparse's add_subparsers() returns; it is generic only for type checkers
 Subparsers = Any
@@ -145,6 +148,14 @@ def positive(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
+
+
+def queue_length(text: str) -> int:
+    """A number of messages for MAXMSGS, which has 32 bits, for argparse."""
+    value = positive(text)
+    if value > _LONGEST_QUEUE:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {_LONGEST_QUEUE}")
+    return value
 
 
 def size(text: str) -> int:

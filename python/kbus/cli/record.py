@@ -92,7 +92,7 @@ def add(subparsers: options.Subparsers) -> None:
         help="let messages stay in memory for S seconds at most (default: 0.2)",
     )
     parser.add_argument(
-        "--queue", type=options.positive, metavar="N", help="length of the queue (default: the longest)"
+        "--queue", type=options.queue_length, metavar="N", help="length of the queue (default: the longest)"
     )
     parser.add_argument(
         "--snapshot",
