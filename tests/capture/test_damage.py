@@ -141,6 +141,15 @@ def test_what_begins_a_section_is_the_last_that_was_read(left: int) -> None:
     assert [each.message for each in records] == 2 * MESSAGES
 
 
+@pytest.mark.parametrize("left", [4, 8, 12, 16])
+def test_a_packet_begins_where_a_piece_ends(left: int) -> None:
+    data = DATA[pcapng.LITTLE]
+    rubbish = bytes(MIB - BEGINS[10] - left)
+    records, damage = read(data[: BEGINS[10]] + rubbish + data[BEGINS[10] :], strict=False)
+    assert [each.message for each in records] == MESSAGES
+    assert sum(each.length for each in damage) == len(rubbish)
+
+
 def test_a_little_gzip_that_claims_a_long_block_takes_no_time() -> None:
     begin = DATA[pcapng.LITTLE] + struct.pack("<2I", pcapng.ENHANCED_PACKET, pcapng.MAX_LENGTH)
     zipped = gzip.compress(begin + bytes(pcapng.MAX_LENGTH))
