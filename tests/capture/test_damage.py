@@ -355,3 +355,11 @@ def test_interfaces_that_nothing_describes_are_those_of_the_header() -> None:
         records, damage = read(bytes(data), strict=False)
         assert [record.facts.bus for record in records] == [0, 2, 0, 2]
         assert [each.reason for each in damage] == [reason.format(missing, BUSES[missing])]
+
+
+@pytest.mark.parametrize("order", DATA)
+def test_what_describes_another_device_is_not_trusted(order: str) -> None:
+    """Where the header is lost, it would be the interface that the messages are of."""
+    other = pcapng.block(order, pcapng.INTERFACE_DESCRIPTION, pcapng.INTERFACE[order].pack(1, 0, 0))
+    records, _ = read(bytes(28) + other + DATA[order][BEGINS[0] :], strict=False)
+    assert [each.message for each in records] == MESSAGES
