@@ -131,7 +131,7 @@ struct kbus_user {
 		u64 until;		/* until then a worker does it, in ns */
 	} slow[KBUS_WAKERS];
 	u64 slow_until;			/* the last of these, or later than all of them */
-	u64 tired_until;		/* until then nobody reclaims for it; READ_ONCE() */
+	u64 tired_until;		/* until then nobody reclaims for it */
 	spinlock_t lock;		/* protects: */
 	struct list_head starving;	/* kbus_queue.starving */
 	struct list_head late;		/* kbus_ksock.late */
@@ -157,6 +157,7 @@ void kbus_user_uncharge_copies(struct kbus_user *user, size_t bytes, u32 copies)
 void kbus_user_work_in(struct kbus_user *user, struct kbus_worker *worker, unsigned long delay);
 void kbus_user_work_cancel(struct kbus_user *user, struct kbus_worker *worker);
 void kbus_worker_rest(struct kbus_worker *worker, u64 took);
+void kbus_user_rests_until(struct kbus_user *user, u64 until);
 
 /*
  * There may be bytes for those who wait for some, or they may need less. The caller

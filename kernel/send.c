@@ -85,7 +85,7 @@ static bool kbus_send_may_reclaim(const struct kbus_send *s, const struct kbus_s
 {
 	reclaim->began = ktime_get_ns();
 	reclaim->delay = kbus_run_delay();
-	if (s->when_full == KBUS_FULL_WAIT && share->is_due) {
+	if (s->when_full == KBUS_FULL_WAIT && s->until > (s64)reclaim->began && share->is_due) {
 		reclaim->gfp = KBUS_GFP_OTHERS;
 		return true;
 	}
@@ -104,7 +104,7 @@ static void kbus_share_took(struct kbus_share *share, const struct kbus_reclaim 
 	rest = KBUS_TIRED * took;
 	if (took > KBUS_TIRED_SLOW)
 		rest *= (u32)took / (u32)KBUS_TIRED_SLOW;
-	WRITE_ONCE(share->first->user->tired_until, now + min(rest, KBUS_TIRED_MAX));
+	kbus_user_rests_until(share->first->user, now + min(rest, KBUS_TIRED_MAX));
 }
 
 static void kbus_share_fill(struct kbus_share *share, gfp_t gfp)

@@ -192,6 +192,19 @@ void kbus_worker_rest(struct kbus_worker *worker, u64 took)
 		cond_resched();
 }
 
+/**
+ * kbus_user_rests_until() - have nobody reclaim memory for a user for some time
+ * @user: the user
+ * @until: this time, in ns, or a later one that was said before
+ */
+void kbus_user_rests_until(struct kbus_user *user, u64 until)
+{
+	/* Whoever may write reclaims quickly where others have tried in vain for long. */
+	spin_lock(&user->lock);
+	WRITE_ONCE(user->tired_until, max(user->tired_until, until));
+	spin_unlock(&user->lock);
+}
+
 /*
  * Its user may have bytes: let those go on who wait for a KSock, and tell it what it has
  * missed. Return how long it takes, in ns.

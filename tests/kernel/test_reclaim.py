@@ -6,6 +6,7 @@ A sender has memory reclaimed there, but loses little of its time for any one us
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import subprocess
@@ -22,7 +23,9 @@ from tests.effort import DIVISOR
 from tests.kernel import raw
 from tests.kernel.cgroup import NewCgroup, cgroup, enter, events, new_cgroup
 from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.helpers import fails
 from tests.kernel.processes import new_user, opened_by
+from tests.kernel.transfer import NOW, Transfer, soon
 
 __all__ = ["cgroup", "new_cgroup"]
 
@@ -35,6 +38,8 @@ MOST_CGROUPS = 3
 """Of one test; each has page cache of its own."""
 REST = 0.15
 """Seconds after which somebody has memory reclaimed again, if that took as long as it should."""
+REST_OF = 20
+"""How many times as long the rest is, at least, as it took."""
 IN_USE = (40 * MIB, 60 * MIB)
 """Bytes of a cgroup that are in use, at least and most."""
 SENDS, PAUSE, USUAL, SHARE = 300, 0.01, 0.002, 0.07
@@ -72,7 +77,7 @@ def swap() -> Iterator[None]:
     """Room for pages to be swapped to, in memory."""
     if subprocess.run(["modprobe", "-q", "zram"]).returncode:
         pytest.skip("this kernel has nothing to swap to")
-    Path("/sys/block/zram0/disksize").write_text(str(4 * LIMIT))
+    Path("/sys/block/zram0/disksize").write_text(str(IN_USE[1]))
     subprocess.run(["mkswap", "/dev/zram0"], check=True)
     subprocess.run(["swapon", "/dev/zram0"], check=True)
     yield
@@ -153,11 +158,9 @@ def test_what_is_in_use_is_not_reclaimed_again_and_again(
     assert sum(lost) < SHARE * SENDS * PAUSE
 
 
-@pytest.mark.parametrize("flags", [0, raw.ALL_OR_WAIT])
-def test_who_is_not_ready_to_wait_does_not_swap(
-    ksock: OpenKsock, swap: None, cgroup: Path, child: StartChild, flags: int
-) -> None:
-    """It may take a disk long to write what is in use; if there is nothing else, messages are lost."""
+@pytest.fixture
+def listener_in_use(ksock: OpenKsock, swap: None, cgroup: Path, child: StartChild) -> Ksock:
+    """A KSock that listens to $.A, of a cgroup that is full of what can only be swapped."""
     enter(cgroup)
     listener = opened_by(ksock, new_user())
     enter(cgroup.parent)
@@ -165,20 +168,65 @@ def test_who_is_not_ready_to_wait_does_not_swap(
 
     def take_memory() -> mmap.mmap:
         enter(cgroup)
-        taken = mmap.mmap(-1, LIMIT)
-        taken[:: mmap.PAGESIZE] = b"x" * (LIMIT // mmap.PAGESIZE)
+        taken = mmap.mmap(-1, IN_USE[1])
+        taken[:: mmap.PAGESIZE] = b"x" * (IN_USE[1] // mmap.PAGESIZE)
         return taken
 
     child(take_memory)
-    (cgroup / "memory.max").write_text(str(int((cgroup / "memory.current").read_text()) + MIB // 4))
+    fill_up(cgroup)
+    return listener
+
+
+def fill_up(group: Path) -> None:
+    """Let it have no memory besides what it has."""
+    (group / "memory.max").write_text((group / "memory.current").read_text())
+
+
+def swapped(group: Path) -> int:
+    """How many bytes of it are on the disk."""
+    return int((group / "memory.swap.current").read_text())
+
+
+def test_who_is_not_ready_to_wait_does_not_swap(
+    ksock: OpenKsock, listener_in_use: Ksock, cgroup: Path
+) -> None:
+    """It may take a disk long to write what is in use; if there is nothing else, messages are lost."""
     before = events(cgroup)["max"]
-    send_at_once(ksock, 3, flags)
+    send_at_once(ksock, 3)
     assert events(cgroup)["max"] > before
-    swapped = int((cgroup / "memory.swap.current").read_text())
-    if flags:
-        assert (listener.num_messages(), swapped > 0) == (3, True)
-    else:
-        assert (listener.lost_messages(), swapped) == (3, 0)
+    assert (listener_in_use.lost_messages(), swapped(cgroup)) == (3, 0)
+
+
+def test_who_is_ready_to_wait_swaps(ksock: OpenKsock, listener_in_use: Ksock, cgroup: Path) -> None:
+    send_at_once(ksock, 3, raw.ALL_OR_WAIT)
+    assert (listener_in_use.num_messages(), swapped(cgroup) > 0) == (3, True)
+
+
+def test_who_must_not_sleep_does_not_swap(ksock: OpenKsock, listener_in_use: Ksock, cgroup: Path) -> None:
+    """Whatever it says of its messages: that there is no memory is told at once."""
+    message = raw.message(b"$.A", bytes(MIB - 4096), flags=raw.ALL_OR_WAIT)
+    with fails(errno.ENOMEM):
+        raw.send(ksock(nonblocking=True), message)
+    for deadline in (NOW, 1, soon(-0.01)):
+        assert Transfer(message, deadline=deadline).call(ksock()).error == errno.ENOMEM
+    assert (listener_in_use.num_messages(), swapped(cgroup)) == (0, 0)
+
+
+def test_whoever_is_quick_ends_nobodys_rest(ksock: OpenKsock, listener_in_use: Ksock, cgroup: Path) -> None:
+    """Memory that is swapped is there soon; to look for what can be dropped has taken long, and in vain."""
+    first, own, again = written(ksock, 0), written(ksock, raw.ALL_OR_WAIT), written(ksock, 0)
+    took = []
+    for sender in (first, own):
+        began = time.thread_time()
+        raw.msg_id(sender, "SEND")
+        took.append(time.thread_time() - began)
+    print(f"the first took {took[0]:.3f} s, the own {took[1]:.3f} s")
+    assert (listener_in_use.lost_messages(), listener_in_use.num_messages()) == (1, 1)
+    time.sleep(REST_OF * took[0] / 2)
+    fill_up(cgroup)
+    before = events(cgroup)["max"]
+    raw.msg_id(again, "SEND")
+    assert (listener_in_use.lost_messages(), events(cgroup)["max"]) == (2, before)
 
 
 @pytest.mark.axiom("loss")
@@ -204,11 +252,15 @@ def test_who_is_ready_to_wait_always_does(ksock: OpenKsock, listener: Ksock, cgr
 
 def send_at_once(ksock: OpenKsock, count: int, flags: int = 0) -> None:
     """Send so many long messages $.A one after the other, each of which was written before."""
-    senders = [ksock() for _ in range(count)]
-    for sender in senders:
-        os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=flags))
-    for sender in senders:
+    for sender in [written(ksock, flags) for _ in range(count)]:
         raw.msg_id(sender, "SEND")
+
+
+def written(ksock: OpenKsock, flags: int) -> Ksock:
+    """A KSock to which a long message $.A is written."""
+    sender = ksock()
+    os.write(sender.fileno(), raw.message(b"$.A", bytes(MIB - 4096), flags=flags))
+    return sender
 
 
 @pytest.mark.rule(22)
@@ -243,11 +295,11 @@ def test_who_closes_and_opens_again_is_remembered(
     for number, group in enumerate(groups):
         (group / "memory.max").write_text(str(LIMIT))
         child(partial(fill_with_cache, group, number))
-    for group in groups:
+    for group, sender in zip(groups, [written(ksock, 0), written(ksock, 0)]):
         enter(group)
         with opened_by(ksock, user) as listener:
             enter(group.parent)
             listener.bind("$.A")
-            send_at_once(ksock, 1)
+            raw.msg_id(sender, "SEND")
             got.append(listener.num_messages())
     assert got == [1, 0]
