@@ -149,6 +149,17 @@ def test_what_is_recovered_of_microseconds_is_in_microseconds(tmp_path: Path) ->
         assert [each.time_ns for each in reader.statistics] == [START]
 
 
+def test_nothing_is_assumed_because_of_what_no_recorder_has_made() -> None:
+    """Else the interface that is described after it would not be the one that the messages are of."""
+    order = pcapng.NATIVE
+    data = in_microseconds(START // 1000)
+    description = data.index(struct.pack("=I", pcapng.INTERFACE_DESCRIPTION), 28)
+    other = pcapng.block(order, pcapng.ENHANCED_PACKET, pcapng.PACKET[order].pack(0, 0, 0, 8, 8) + bytes(8))
+    records, damage = read(data[:description] + other + data[description:], strict=False)
+    assert [each.time_ns for each in records] == [START]
+    assert [each.length for each in damage] == [len(other)]
+
+
 def test_a_time_that_is_too_far_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.pcapng"
     path.write_bytes(in_microseconds(2**64 - 1))

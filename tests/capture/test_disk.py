@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,3 +107,26 @@ def test_the_disk_is_told_as_often_as_asked(
         now[0] += 1.25
     one.finish()
     assert calls == {False: of_files, True: of_directories}
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_there_already_is_not_written_to(kind: str, tmp_path: Path) -> None:
+    """Whoever may write to the directory has planted it."""
+    other, part = tmp_path / "other", tmp_path / "x.pcapng.part"
+    if kind == "file":
+        part.write_bytes(b"precious")
+    else:
+        part.symlink_to(other)
+    with pytest.raises(FileExistsError):
+        PartFile(tmp_path / "x.pcapng")
+    assert not other.exists()
+    assert kind == "link" or part.read_bytes() == b"precious"
+
+
+def test_captures_are_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = PartFile(tmp_path / "x.pcapng").seal(sync=False)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

@@ -405,3 +405,13 @@ def test_the_exit_status_tells_of_a_file_that_is_not_finished(
 
 def _failing(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_what_there_is_no_room_for_in_the_end_is_in_the_statistics(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording.files, "append", _failing)
+    bus.send(0, "$.A", 7)
+    recording.recorder.close()
+    (path,) = tmp_path.iterdir()
+    assert summarize(path).lost == 7
