@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_rule_new_rules_are_for_old_subscriptions_too(without_kbus: StartDaemon,
         assert receive(client, 1) == [(b"Mine/Key", b"")]
         settle(client)
         rules.write_text(f"default allow\ndeny subscribe {ME} Mine/\ndeny publish * Third\n")
-        reread(running, f"{rules}: 2 rules from now on")
+        reread(running, f"{rules}: 2 rules from now on, and default allow\n")
         for key in ("Mine/Key", "Other/Key", "Third"):
             client.publish(key)
         assert receive(client, 1) == [(b"Other/Key", b"")]
@@ -180,6 +181,23 @@ def test_rule_it_does_not_start_with_bad_rules(tmp_path: Path, content: str | No
     with pytest.raises(AssertionError, match=f"kbus-sbusd: {rules}:"):
         Daemon(tmp_path, "--access", str(rules), prepare=use_no_kbus)
     assert sorted(path.suffix for path in tmp_path.iterdir() if path != rules) == [".log"]
+
+
+def test_rule_sighups_that_come_while_rules_are_read_are_one(without_kbus: StartDaemon, rules: Path) -> None:
+    """Nobody waits for more than one reading, nor for any behind a signal to end."""
+    rules.write_text(
+        "default allow\n" + "".join(f"deny both user:{user} a{user}/\n" for user in range(30_000))
+    )
+    running = without_kbus("--access", str(rules))
+    with running.client() as client:
+        settle(client)
+        for _ in range(20):
+            running.signal(signal.SIGHUP)
+            time.sleep(0.01)
+        settle(client)
+    running.signal(signal.SIGTERM)
+    assert running.wait() == 0
+    assert 1 <= running.said().count("30000 rules from now on") <= 5
 
 
 def test_sighup_without_rules_does_nothing(without_kbus: StartDaemon) -> None:

@@ -34,7 +34,7 @@ def test_one_line_a_second_about_a_user(clock: Clock, capsys: pytest.CaptureFixt
     assert told.say(7, "z")
     assert capsys.readouterr().err.splitlines() == [
         "kbus-sbusd: x",
-        "kbus-sbusd: y, and 999 more since the last such line",
+        "kbus-sbusd: y (999 other lines about this user are left out)",
         "kbus-sbusd: z",
     ]
 

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,3 +201,49 @@ def test_a_question_that_could_not_be_sent_is_not_waited_for(without_kbus: Start
         client.set_blocking(True)
         assert client.dropped(PATIENCE) == {}
         assert client.whoami(PATIENCE)
+
+
+@pytest.mark.parametrize("kind", ["dead", "abstract"])
+def test_where_nobody_listens_that_is_what_is_said(kind: str, tmp_path: Path) -> None:
+    """As after the daemon was killed, when its socket is still there."""
+    place = str(tmp_path / "dead.socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(place)
+    if kind == "abstract":
+        place = "/dev/unix/abstract/00" + b"kbus-nobody".hex()
+    said = f"nobody listens at {place}\n"
+    assert run(main, "pub", "-a", place, "key") == (1, b"", f"kbus-sbus pub: {said}")
+    assert run(main, "whoami", "-a", place) == (1, b"", f"kbus-sbus whoami: {said}")
+    assert run(daemon.main, "-a", place, "--stats") == (1, b"", f"kbus-sbusd: {said}")
+
+
+def _asking(running: Daemon) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "kbus.sbus", "-a", running.path, "--stats"]
+
+
+def test_a_full_disk_under_the_statistics_is_told(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(_asking(running), stdout=full, stderr=subprocess.PIPE)
+    said = b"kbus-sbusd: can't write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_statistics_that_nobody_reads_are_no_failure(without_kbus: StartDaemon) -> None:
+    running = without_kbus()
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(_asking(running), stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_daemon_that_does_not_answer(without_kbus: StartDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks need not be somebody whom it does not tell."""
+    running = without_kbus()
+    monkeypatch.setattr("kbus.sbus.telling._PATIENCE", 0.5)
+    running.signal(signal.SIGSTOP)
+    status, printed, said = run(daemon.main, "-a", running.path, "--stats")
+    running.signal(signal.SIGCONT)
+    assert (status, printed) == (1, b"")
+    assert said.startswith(f"kbus-sbusd: {running.path} has not answered within 0.5 s. It tells its own user")

@@ -118,7 +118,9 @@ class Bridge:
         for peer in self.peers:
             self._give_rights(peer)
         self.traffic.forget_routes(None)
-        log.say(f"{self._rules.path}: {len(self._rules.rules.rules)} rules from now on")
+        rules = self._rules.rules
+        default = "allow" if rules.default else "deny"
+        log.say(f"{self._rules.path}: {len(rules.rules)} rules from now on, and default {default}")
 
     def _receivers(self, key: bytes) -> Receivers:
         """Who gets a message with this key, which is no secret one."""

@@ -53,6 +53,12 @@ _STATUSES = {
     errno.EMSGSIZE: TOO_LARGE,
     errno.EADDRINUSE: TAKEN,
 }
+#: How a Request may have ended before its reply came
+_ENDED = {
+    errno.EADDRNOTAVAIL: "whoever asked has gone",
+    errno.ECONNREFUSED: "whoever asked has given up",
+    errno.ENOBUFS: "whoever asked has no room for it",
+}
 
 
 class Unknown(ValueError):
@@ -186,7 +192,7 @@ class Calls:
             raise Unknown(f"the reply fails: {error.strerror}") from error
         del self._owed[token]
         if ended:
-            raise Unknown(f"the reply fails: {os.strerror(ended)}")
+            raise Unknown(f"the reply fails: {_ENDED.get(ended, os.strerror(ended))}")
 
     def _check_length(self, begin: bytes, data: bytes) -> None:
         """Raise OSError if a packet that begins like that, and has this data, is too long for a client."""

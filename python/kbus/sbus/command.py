@@ -21,7 +21,7 @@ from ..cli import options, output
 from ..cli.data import HEX_HELP, given_data
 from ..cli.failures import Failure
 from ..cli.ksocks import EndSignals
-from ..cli.output import StdoutClosed, put_json, put_line
+from ..cli.output import StdoutClosed, StdoutFailed, put_json, put_line
 from ..cli.printable import json_text
 from ..cli.streams import forget_stdout, replace_closed_streams
 from . import address
@@ -55,9 +55,16 @@ def main(argv: Optional[list[str]] = None) -> int:
         return failure.status
     except StdoutClosed:
         forget_stdout()
+    except StdoutFailed as failed:
+        forget_stdout()
+        output.tell(f"kbus-sbus {args.subcommand}", str(failed))
+        return 1
     except TimeoutError as error:
         output.tell(f"kbus-sbus {args.subcommand}", str(error))
         return Failure.timed_out("").status
+    except ConnectionRefusedError:
+        output.tell(f"kbus-sbus {args.subcommand}", f"nobody listens at {args.address}")
+        return 1
     except ConnectionError:
         output.tell(
             f"kbus-sbus {args.subcommand}",

@@ -86,7 +86,10 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     limits = Limits(**{each.name: getattr(args, f"max_{each.name}") for each in fields(Limits)})
     bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
-    server = Server(bridge, bus, at, users, args.until_last, args.grace)
+    try:
+        server = Server(bridge, bus, at, users, args.until_last, args.grace)
+    except OSError as error:
+        raise _Failure(f"cannot begin: {error.strerror}") from error
     stack.enter_context(closing(server))
     server.handle_signals()
     if place == Address():

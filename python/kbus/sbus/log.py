@@ -59,5 +59,5 @@ class OfUsers:
             return False
         self._users[uid] = (now, 0)
         self._count += 1
-        say(f"{text}, and {untold} more since the last such line" if untold else text)
+        say(f"{text} ({untold} other lines about this user are left out)" if untold else text)
         return True

@@ -167,14 +167,14 @@ class Server:
             self._take(peer, left)
 
     def _take_signals(self) -> None:
-        for number in os.read(self._signals[0], 4096):
-            if number == signal.SIGUSR1:
-                for record in self._bridge.stats():
-                    log.say(json_text(record))
-            elif number == signal.SIGHUP:
-                self._bridge.reread()
-            else:
-                self._is_ending = True
+        """Do what signals want, once for all of a kind that have come: clients wait meanwhile."""
+        came = set(os.read(self._signals[0], 4096))
+        self._is_ending |= not came <= {signal.SIGUSR1, signal.SIGHUP}
+        if signal.SIGUSR1 in came:
+            for record in self._bridge.stats():
+                log.say(json_text(record))
+        if signal.SIGHUP in came and not self._is_ending:
+            self._bridge.reread()
 
     # Clients.
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Optional
 
-from ..cli.output import tell
+from ..cli import output
+from ..cli.output import StdoutClosed, StdoutFailed, tell
+from ..cli.streams import forget_stdout
 from . import address
 from .address import Address
 from .bridge import STATS
@@ -39,14 +40,23 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
             # A path need not be text, and metrics must be.
             shown = place.encode("utf-8", "backslashreplace").decode()
             told = exposition([json.loads(line) for line in told.splitlines()], shown).encode()
-        sys.stdout.buffer.write(told)
-        sys.stdout.buffer.flush()
+        output.put(told)
+        output.flush()
+    except StdoutClosed:
+        forget_stdout()
+    except StdoutFailed as failure:
+        forget_stdout()
+        tell("kbus-sbusd", str(failure))
+        return 1
     except TimeoutError:
         tell(
             "kbus-sbusd",
-            f"{place} does not tell; it must be your daemon, or you root, and one with"
-            " --protocol dot tells its log when it gets SIGUSR1",
+            f"{place} has not answered within {_PATIENCE:g} s. It tells its own user and root alone, and with"
+            " --protocol dot nobody: then its log has it after SIGUSR1",
         )
+        return 1
+    except ConnectionRefusedError:
+        tell("kbus-sbusd", f"nobody listens at {place}")
         return 1
     except ConnectionError:
         tell("kbus-sbusd", f"{place} has closed the connection; its log says why")
