@@ -63,11 +63,15 @@ class Inbox:
         """Put back what is not yet. An exception may end this anywhere; then it is done again."""
         while self._undone:
             taken, exchange = self._undone[-1]
-            for each in reversed(taken):
+            for index in reversed(range(len(taken))):
+                each = taken[index]
                 if isinstance(each, Aside):
                     self._insert(each)
-                else:
-                    self._append(each.messages())
+                    continue
+                if not isinstance(each, list):
+                    # From now on these objects, by which it shows what has been put back.
+                    each = taken[index] = each.messages()
+                self._append(each)
             if exchange:
                 self._append(exchange.messages())
                 self._abandon(exchange)

@@ -170,9 +170,21 @@ class Aside(NamedTuple):
     messages: list[Message]
 
 
+class Raw(NamedTuple):
+    """Messages that were received, as bytes one after the other, and how many."""
+
+    content: bytes
+    count: int
+
+    def messages(self) -> list[Message]:
+        """Return the messages, other objects each time."""
+        return received(self.content, self.count)
+
+
 #: What a call has taken so far, from the kernel or of what was put aside. It is here before it is taken, so
-#: that it can be put back, wherever an exception comes.
-Taken = list[Union[Incoming, Aside]]
+#: that it can be put back, wherever an exception comes. When another call may use the memory again, which a
+#: signal handler may make, it is here without that.
+Taken = list[Union[Incoming, Aside, Raw, list[Message]]]
 
 _M = TypeVar("_M", _Outgoing, Incoming, _TimedIncoming)
 
@@ -312,6 +324,7 @@ class Transfer:
                 break
             incoming.make_room(next_len)
             incoming.ask(deadline, at_most)
+        taken[-1] = messages
         _put_back(self._incoming, incoming)
         return messages
 
@@ -332,7 +345,9 @@ class Transfer:
             if count or not next_len:
                 break
             incoming.make_room(next_len)
-        messages = split(incoming.view[:length].tobytes(), count) if count else []
+        content = incoming.view[:length].tobytes()
+        taken[-1] = Raw(content, count)
+        messages = split(content, count)
         times = incoming.times[:count].tolist()
         (lost,) = _U64.unpack_from(argument, _LOST_AT)
         _put_back(self._timed, incoming)

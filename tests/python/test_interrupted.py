@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
@@ -104,12 +105,13 @@ class Interrupting:
     """Raises HandlerError before each of these instructions of the package, counted from 1.
 
     But not before the last ones of a method of Ksock, which return what another method has returned: from
-    Python 3.11 on, no handler runs between these.
+    Python 3.11 on, no handler runs between these. It does ``handle`` first, which is not interrupted.
     """
 
-    def __init__(self, *at: int) -> None:
+    def __init__(self, *at: int, handle: Callable[[], None] = lambda: None) -> None:
         self.at = set(at)
         self.executed = 0
+        self._handle = handle
 
     def __enter__(self) -> Interrupting:
         self._before = sys.gettrace()
@@ -128,6 +130,7 @@ class Interrupting:
         if event == "opcode" and not is_return:
             self.executed += 1
             if self.executed in self.at:
+                self._handle()
                 # What raises is no longer called.
                 sys.settrace(self._trace)
                 raise HandlerError
@@ -153,10 +156,20 @@ def interrupted(call: Callable[[Ksock], object], one: Ksock, *at: int) -> tuple[
     got: Any = []
     with Interrupting(*at) as interrupting, suppress(HandlerError):
         got = call(one)
+    return names_of(got), interrupting.executed >= min(at)
+
+
+def read(got: list[object], call: Callable[[Ksock], object], one: Ksock) -> None:
+    """Add what a call returns."""
+    got.append(call(one))
+
+
+def names_of(got: Any) -> list[str]:
+    """The names of what a call has returned."""
     if isinstance(got, Batch):
         got = [Message.from_bytes(each) for each in got.messages]
-    messages = got if isinstance(got, list) else [got]
-    return [each.name for each in messages], interrupting.executed >= min(at)
+    messages = got if isinstance(got, list) else [got] if got is not None else []
+    return [each.name for each in messages]
 
 
 @pytest.mark.axiom("loss")
@@ -175,6 +188,27 @@ def test_what_is_received_is_returned_or_read_next(
             got, was = interrupted(CALLS[call], one, at, *([at + again] if again else []))
             assert got + everything(one) == names, (at, again)
         if not was:
+            break
+    assert at > 20
+
+
+@pytest.mark.axiom("loss")
+@pytest.mark.parametrize("handling", ["read_next_msg", "receive_bytes"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_handler_may_read_before_it_raises(
+    kernel: Callable[..., tuple[Kernel, Ksock]], call: str, handling: str
+) -> None:
+    """Each message comes once, to the handler, to the call or after it."""
+    names = ["$.A", "$.B", "$.C"]
+    for at in count(1):
+        _, one = kernel(*names)
+        got: list[object] = []
+        interrupting = Interrupting(at, handle=partial(read, got, CALLS[handling], one))
+        with interrupting, suppress(HandlerError, StopIteration):
+            read(got, CALLS[call], one)
+        names_got = [name for each in got for name in names_of(each)]
+        assert sorted(names_got + everything(one)) == names, at
+        if interrupting.executed < at:
             break
     assert at > 20
 
