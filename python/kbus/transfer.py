@@ -174,11 +174,11 @@ class Raw(NamedTuple):
     """Messages that were received, as bytes one after the other, and how many."""
 
     content: bytes
-    count: int
+    number: int
 
     def messages(self) -> list[Message]:
         """Return the messages, other objects each time."""
-        return received(self.content, self.count)
+        return received(self.content, self.number)
 
 
 #: What a call has taken so far, from the kernel or of what was put aside. It is here before it is taken, so

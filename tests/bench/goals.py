@@ -136,7 +136,7 @@ GOALS = (
         0.7,
     ),
     Goal(
-        "time to read what is no capture, the worst of five kinds, to that for a capture of that size",
+        "time to read what is no capture, the worst of seven kinds, to that for a capture of that size",
         Which(DAMAGE, "recorder", "worst"),
         Which(DAMAGE, "recorder", "healthy"),
         3,

@@ -32,6 +32,8 @@ RUBBISH: dict[str, Callable[[int], bytes]] = {
     "long claims": lambda size: CLAIM * (size // len(CLAIM)),
     "short claims": lambda size: (CLAIM[:4] + bytes(4)) * (size // len(CLAIM)),
     "at odd places": lambda size: b"\0" + CLAIM * (size // len(CLAIM)) + bytes(3),
+    "headers without magic": lambda size: struct.pack("<I", pcapng.SECTION_HEADER) * (size // 4),
+    "packets too short": lambda size: struct.pack("<2I", pcapng.ENHANCED_PACKET, 16) * (size // 8),
     "nested": lambda size: bytes(4) + _nested(size),
 }
 

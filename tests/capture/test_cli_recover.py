@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbus.capture import CaptureError, pcapng
+from kbus.capture.part import PartFile
 from kbus.capture.recover import recover
 from kbus.cli import main
 
@@ -107,3 +108,32 @@ def test_recover_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     status, _, err = run(capsys, "recover", str(path))
     assert (status, err) == (1, f"kbus recover: there is nothing to recover in {path}: not a pcapng file\n")
     assert [each.name for each in tmp_path.iterdir()] == ["a.pcapng"]
+
+
+def test_recover_replaces_nothing_that_has_come_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the recorder that writes the file seals it."""
+    path, target = tmp_path / "x.pcapng.part", tmp_path / "x.pcapng"
+    path.write_bytes(capture(numbered(10))[:-5])
+    close = PartFile.close
+
+    def seal_meanwhile(file: PartFile) -> None:
+        target.write_bytes(b"whole")
+        close(file)
+
+    monkeypatch.setattr(PartFile, "close", seal_meanwhile)
+    with pytest.raises(FileExistsError):
+        recover(path, target)
+    assert target.read_bytes() == b"whole"
+
+
+def test_what_another_one_has_left_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, left = tmp_path / "x.pcapng.part", tmp_path / "x.pcapng.recovering"
+    path.write_bytes(capture(numbered(10)))
+    left.touch()
+    status, _, err = run(capsys, "recover", str(path))
+    assert status == 1
+    assert err == (
+        f"kbus recover: {left} is there already: another one makes it, or has died; then remove it\n"
+    )

@@ -130,3 +130,30 @@ def test_captures_are_not_for_everybody(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_sealing_replaces_no_file(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That has come since it began; also on a file system without hard links, such as FAT."""
+    if not links:
+        monkeypatch.setattr(os, "link", without_links)
+    file = PartFile(tmp_path / "x.pcapng")
+    file.append(b"new")
+    (tmp_path / "x.pcapng").write_bytes(b"precious")
+    with pytest.raises(FileExistsError):
+        file.seal(sync=True)
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert found == {"x.pcapng": b"precious", "x.pcapng.part": b"new"}
+
+
+def test_sealing_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", without_links)
+    file = PartFile(tmp_path / "x.pcapng")
+    file.append(b"new")
+    assert file.seal(sync=True).read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.pcapng"]
+
+
+def without_links(*_: object, **__: object) -> None:
+    """What link() says where there are none."""
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))

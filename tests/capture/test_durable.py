@@ -21,7 +21,7 @@ Journal = list[tuple[str, str]]
 
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """What is really done, in its order: ``sync``, ``rename`` or ``remove``, and the name it is done to."""
+    """What is really done, in its order: ``sync``, ``link`` or ``remove``, and the name it is done to."""
     found: Journal = []
 
     def note(call: str, what: str, name_of: Callable[..., str]) -> None:
@@ -39,7 +39,7 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
 
     note("fsync", "sync", opened)
     note("fdatasync", "sync", opened)
-    note("rename", "rename", lambda source, target: Path(target).name)
+    note("link", "link", lambda source, target: Path(target).name)
     note("unlink", "remove", lambda path: Path(path).name)
     return found
 
@@ -50,7 +50,8 @@ def test_what_is_compressed_goes_when_the_disk_has_the_other(tmp_path: Path, jou
     compress(path)
     assert journal == [
         ("sync", "lathe-0-x.pcapng.gz.part"),
-        ("rename", "lathe-0-x.pcapng.gz"),
+        ("link", "lathe-0-x.pcapng.gz"),
+        ("remove", "lathe-0-x.pcapng.gz.part"),
         ("sync", tmp_path.name),
         ("remove", "lathe-0-x.pcapng"),
     ]
@@ -62,7 +63,8 @@ def test_what_is_recovered_has_its_name_when_the_disk_has_it(tmp_path: Path, jou
     recover(source, target)
     assert journal == [
         ("sync", "x.pcapng.recovering"),
-        ("rename", "x.pcapng"),
+        ("link", "x.pcapng"),
+        ("remove", "x.pcapng.recovering"),
         ("sync", tmp_path.name),
     ]
 
@@ -76,12 +78,12 @@ def test_a_file_is_sealed_when_the_disk_has_it(sync: str, tmp_path: Path, journa
     one.finish()
     (path,) = tmp_path.iterdir()
     name, part = path.name, f"{path.name}.part"
-    sealed = [("sync", part), ("rename", name), ("sync", tmp_path.name)]
+    sealed = [("sync", part), ("link", name), ("remove", part), ("sync", tmp_path.name)]
     assert (
         journal
         == {
             "seal": sealed,
             "always": [("sync", tmp_path.name), ("sync", part), *sealed],
-            "never": [("rename", name)],
+            "never": [("link", name), ("remove", part)],
         }[sync]
     )

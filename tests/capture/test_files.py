@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gzip
 import io
 import os
@@ -293,6 +295,58 @@ def test_what_is_compressed_has_the_mode_from_the_beginning(
         os.umask(before)
     assert found == [0o640 & ~umask]
     assert stat.S_IMODE(zipped.stat().st_mode) == 0o640
+
+
+def test_of_two_who_compress_one_does(tmp_path: Path) -> None:
+    """The other one takes nothing away from it, whatever is killed when."""
+    source = tmp_path / "lathe-0-x.pcapng"
+    source.write_bytes(b"content")
+    part = tmp_path / "lathe-0-x.pcapng.gz.part"
+    with source.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        part.write_bytes(b"half of it")
+        with pytest.raises(BlockingIOError):
+            compress(source)
+        assert part.read_bytes() == b"half of it"
+    assert gzip.decompress(compress(source).read_bytes()) == b"content"
+    assert not part.exists()
+
+
+def test_a_file_with_both_of_its_names_gets_the_last_one(tmp_path: Path) -> None:
+    """A machine died just when it was sealed."""
+    path = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
+    path.write_bytes(capture(numbered(5)))
+    os.link(path, tmp_path / f"{path.name}.part")
+    (tmp_path / "lathe-0-20260101T000000Z-0002.pcapng.part").write_bytes(b"another")
+    files(Policy(tmp_path)).finish()
+    assert sorted(each.name[-11:] for each in tmp_path.iterdir()) == ["0001.pcapng", "pcapng.part"]
+    assert sequences(path) == [1, 2, 3, 4, 5]
+
+
+def test_what_can_not_be_deleted_makes_nobody_else_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's, in a directory where each may delete his own."""
+    said: list[str] = []
+    foreign = tmp_path / "lathe-0-20200101T000000Z-0001.pcapng"
+    foreign.write_bytes(capture(numbered(2000)))
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == foreign:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    one = files(Policy(tmp_path, rotate_size=5_000, keep=20_000), said)
+    for first in range(1, 1001, 10):
+        one.append(blocks(first, 10), [10], [0])
+        one.tick()
+    one.finish()
+    own = [path for path in tmp_path.iterdir() if path != foreign]
+    assert foreign.exists() and 10_000 < sum(path.stat().st_size for path in own) <= 21_000
+    assert said[0] == f"can't delete {foreign.name}: Operation not permitted"
+    assert all("is deleted" in line for line in said[1:])
 
 
 def test_compressing_follows_no_link(tmp_path: Path) -> None:

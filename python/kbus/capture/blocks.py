@@ -255,7 +255,10 @@ def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
 
 def _candidates(*orders: str, kinds: Sequence[int] = (ENHANCED_PACKET,)) -> re.Pattern[bytes]:
     """What may be the beginning of a block that can be trusted: a section header, or one of these."""
-    found = [re.escape(U32[NATIVE].pack(SECTION_HEADER))]
+    # A header whose magic number is damaged is none.
+    magic = [re.escape(struct.pack(order + "I", BYTE_ORDER_MAGIC)) for order in (LITTLE, BIG)]
+    header = re.escape(U32[NATIVE].pack(SECTION_HEADER))
+    found = [header + b"....(?:" + b"|".join(magic) + b")"]
     # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
     fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
     length = [fours, b".", b".", b"[\\0-\\x0f]"]
@@ -297,8 +300,8 @@ class Search:
             while match and (match.start() - source.at) % 4:
                 match = words.search(source.data, match.start() + 1)
             if not match:
-                # The last of them may be the beginning of what is looked for.
-                source.at += (source.left() - 4) & ~3
+                # The last two words of them may be the beginning of what is looked for.
+                source.at += (source.left() - 8) & ~3
                 continue
             source.at = match.start()
             if not source.have(OVERHEAD):
@@ -342,7 +345,7 @@ def _is_no_block(source: Source, order: str) -> bool:
     kind, length = HEAD[order].unpack_from(source.data, source.at)
     if kind == SECTION_HEADER:
         return False
-    if length < OVERHEAD or not source.have(length):
+    if length < OVERHEAD + _LEAST[order].get(kind, 0) or not source.have(length):
         return True
     (again,) = U32[order].unpack_from(source.data, source.at + length - 4)
     return bool(again != length)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import os
 import queue
@@ -13,9 +14,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Optional
+from typing import BinaryIO, Optional
 
-from .part import PART
+from .part import PART, rename
 
 GZIP = ".gz"
 _NICE = 19
@@ -47,8 +48,8 @@ class Compressor:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         while (path := self._paths.get()) is not None:
             try:
-                # There may have been no room for it meanwhile.
-                with suppress(FileNotFoundError):
+                # There may have been no room for it meanwhile, or another recorder is compressing it.
+                with suppress(FileNotFoundError, BlockingIOError):
                     compress(path)
             except OSError as error:
                 self._say(f"can't compress {path}: {error.strerror}; it stays as it is")
@@ -57,8 +58,8 @@ class Compressor:
 def compress(path: Path) -> Path:
     """Replace a file by ``FILE.gz``, which has its mode and times, and return that.
 
-    No symbolic link is followed. Raises OSError, for instance if there is a ``FILE.gz``; then the file is as
-    it was.
+    No symbolic link is followed. Raises OSError, for instance if there is a ``FILE.gz``, and BlockingIOError
+    if another process is compressing it; then the file is as it was.
     """
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -70,27 +71,36 @@ def compress(path: Path) -> Path:
 
 def _replace(directory: int, name: str) -> None:
     zipped, part = name + GZIP, name + GZIP + PART
-    with suppress(FileNotFoundError):
-        os.stat(zipped, dir_fd=directory, follow_symlinks=False)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), zipped)
-    _remove(directory, part)
-    try:
-        with open(name, "rb", opener=_opener(directory)) as source:
-            status = os.fstat(source.fileno())
-            mode = stat.S_IMODE(status.st_mode)
-            with open(part, "xb", opener=_opener(directory, mode)) as file:
-                os.fchmod(file.fileno(), mode)
-                with gzip.GzipFile(name, "wb", fileobj=file, mtime=0) as target:
-                    shutil.copyfileobj(source, target, 1 << 18)
-                file.flush()
-                os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-                os.fsync(file.fileno())
-        os.rename(part, zipped, src_dir_fd=directory, dst_dir_fd=directory)
-    except OSError:
+    with open(name, "rb", opener=_opener(directory)) as source:
+        # Whoever has the lock has the part file, too, and what is there of it is of one that has died.
+        fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            os.stat(zipped, dir_fd=directory, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), zipped)
+        if not os.path.samestat(os.fstat(source.fileno()), os.stat(name, dir_fd=directory)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         _remove(directory, part)
-        raise
-    os.fsync(directory)
-    _remove(directory, name)
+        try:
+            _compress(source, directory, name, part)
+            rename(part, zipped, directory)
+        except OSError:
+            _remove(directory, part)
+            raise
+        os.fsync(directory)
+        _remove(directory, name)
+
+
+def _compress(source: BinaryIO, directory: int, name: str, part: str) -> None:
+    """Write the new file ``part``, which has the mode and times of ``source``, and have the disk keep it."""
+    status = os.fstat(source.fileno())
+    mode = stat.S_IMODE(status.st_mode)
+    with open(part, "xb", opener=_opener(directory, mode)) as file:
+        os.fchmod(file.fileno(), mode)
+        with gzip.GzipFile(name, "wb", fileobj=file, mtime=0) as target:
+            shutil.copyfileobj(source, target, 1 << 18)
+        file.flush()
+        os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(file.fileno())
 
 
 def _opener(directory: int, mode: int = 0) -> Callable[[str, int], int]:

@@ -77,6 +77,7 @@ class Files:
         self._is_synced = True
         self._number = 0
         self._own: dict[str, int] = {}
+        self._undeletable: set[str] = set()
         self.sealed = 0
         self.unfinished = 0
         self.last: Optional[Path] = None
@@ -232,8 +233,15 @@ class Files:
         for path, size in zip(found, sizes):
             if excess <= 0 or stem(path.name) == stem(last.name):
                 return
-            path.unlink(missing_ok=True)
             excess -= size
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                # It does not count, then: else those that can be deleted had to make room for it.
+                if path.name not in self._undeletable:
+                    self._say(f"can't delete {path.name}: {error.strerror}")
+                self._undeletable.add(path.name)
+                continue
             self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")
 
     def finish(self, lost: Optional[Sequence[int]] = None) -> None:

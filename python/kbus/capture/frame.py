@@ -72,7 +72,7 @@ def decode(packet: bytes, order: str) -> tuple[Frame, bytes]:
     version, length, crc = START[order].unpack_from(packet)
     if version != VERSION:
         raise ValueError(f"a packet of version {version}, and only {VERSION} is known")
-    if not LENGTH <= length <= len(packet):
+    if not LENGTH <= length <= len(packet) or length % 4:
         raise ValueError(
             f"a packet of {len(packet)} bytes whose header says that it has {length} bytes itself"
         )

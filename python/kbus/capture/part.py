@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
+from typing import Optional, Union
 
 PART = ".part"
 
@@ -49,11 +51,14 @@ class PartFile:
         os.fdatasync(self._fd)
 
     def seal(self, sync: bool) -> Path:
-        """Give the file its name; with ``sync`` only when it is safe on the disk. Returns where it is."""
+        """Give the file its name; with ``sync`` only when it is safe on the disk. Returns where it is.
+
+        Raises OSError: FileExistsError if there is such a file by now.
+        """
         if sync:
             os.fsync(self._fd)
         self.close()
-        os.rename(self._part, self.path)
+        rename(self._part, self.path)
         if sync:
             sync_directory(self.path.parent)
         return self.path
@@ -69,6 +74,29 @@ class PartFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+#: What a file system says that knows no hard links, such as FAT
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def rename(before: Union[str, Path], after: Union[str, Path], directory: Optional[int] = None) -> None:
+    """Give a file another name, but replace none. Names may be those of an open ``directory``.
+
+    A machine that dies meanwhile may leave it both names. Where a file has one name only, as with FAT, one
+    that appears at this moment is replaced. Raises OSError: FileExistsError if there is a file of that name.
+    """
+    try:
+        os.link(before, after, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(after, dir_fd=directory, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(after)) from None
+        os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
+        return
+    os.unlink(before, dir_fd=directory)
 
 
 def sync_directory(directory: Path) -> None:

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Optional, Union
 
@@ -40,7 +40,7 @@ class Section:
     info: dict[str, Any]
     interfaces: list[Interface] = field(default_factory=list)
 
-    @property
+    @cached_property
     def buses(self) -> list[int]:
         """The numbers of the devices, in the order of the interfaces; none if they are not known."""
         return assumed.buses_of(self.info)

@@ -179,7 +179,7 @@ class Recorder:
         trigger, messages = self._trigger, chain(*(each.messages for each in arrived))
         if trigger and any(names.matches(trigger, wire.name_of(each)) for each in messages):
             self.snapshot()
-        elif self._length >= self._flush_size:
+        elif self._length >= self._flush_size and self._full_since is None:
             self.flush()
 
     def flush(self) -> bool:

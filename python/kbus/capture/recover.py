@@ -14,7 +14,7 @@ from .pcapng import Block
 from .reader import CaptureError, Reader, Record, Section
 
 #: FILE.part may be what is recovered.
-_SUFFIX = ".recovering"
+RECOVERING = ".recovering"
 
 
 class Recovered(NamedTuple):
@@ -76,7 +76,7 @@ def recover(source: Path, target: Path) -> Recovered:
     beginning to the last of them. Raises OSError, for instance FileExistsError, and CaptureError if nothing
     of it is a capture.
     """
-    file = PartFile(target, _SUFFIX)
+    file = PartFile(target, RECOVERING)
     try:
         with Reader(source, strict=False) as reader:
             count = _copy(reader, file)

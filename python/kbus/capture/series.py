@@ -65,7 +65,11 @@ class Series:
         return self._known[name]
 
     def tidy(self, say: Callable[[str], None]) -> None:
-        """Remove what a crash has left beside compressed files that have all of it."""
+        """Remove what a crash has left: second names, and what compressed files have all of."""
+        for path in self.directory.glob(f"{self.prefix}*{PART}"):
+            done = path.with_name(path.name[: -len(PART)])
+            if done.exists() and path.samefile(done) and not path.is_symlink():
+                path.unlink()
         for path in sorted(self.directory.glob(f"{self.prefix}*{SUFFIX}{GZIP}")):
             for suffix in (SUFFIX, SUFFIX + PART):
                 twin = path.with_name(stem(path.name) + suffix)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..capture import CaptureError
 from ..capture.compress import GZIP
 from ..capture.part import PART
-from ..capture.recover import recover
+from ..capture.recover import RECOVERING, recover
 from ..capture.series import SUFFIX
 from . import options
 from .failures import Failure
@@ -54,6 +54,9 @@ def _recover(path: Path, target: Path) -> None:
     try:
         done = recover(path, target)
     except FileExistsError as error:
+        if error.filename == str(target.with_name(target.name + RECOVERING)):
+            why = "another one makes it, or has died; then remove it"
+            raise Failure(f"{error.filename} is there already: {why}") from error
         raise Failure(f"{target} is there already, and is not replaced") from error
     except CaptureError as error:
         raise Failure(f"there is nothing to recover in {error}") from error
