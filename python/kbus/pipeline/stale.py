@@ -77,7 +77,5 @@ def changed(entries: Iterable[Entry], table: str) -> frozenset[Partition]:
     found = {
         part.partition for entry in entries for part in entry.add if part.table == table and part.partition
     }
-    removed = (path.split("/") for entry in entries for path in entry.remove)
-    return frozenset(
-        found | {Partition(date[5:], int(bucket[7:])) for name, date, bucket, _ in removed if name == table}
-    )
+    removed = (path.split("/") for entry in entries for path in entry.remove if path.startswith(f"{table}/"))
+    return frozenset(found | {Partition(date[5:], int(bucket[7:])) for _, date, bucket, _ in removed})
