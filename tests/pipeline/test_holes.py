@@ -71,6 +71,23 @@ def test_a_bus_that_is_quiet_for_a_whole_file_has_no_hole() -> None:
     assert found(*quiet) == [END, (GAP, 15, None, 0)]
 
 
+def test_of_many_messages_at_the_same_time_the_number_tells_the_order() -> None:
+    """In the next file, offsets begin anew."""
+    tied = [stretch("a", (6, 6), (5, 5), begin=9000), stretch("b", (7, 9), (5, 5), begin=100)]
+    rest = [stretch("a", (1, 4), (1, 4), begin=100), stretch("b", (10, 20), (5, 20), begin=200)]
+    assert found(*rest, *tied) == [(GAP, 4, 5, 1), END]
+    lost = [stretch("a", (1, 9), (5, 5)), stretch("a", (1, 9), (5, 20), first_lost=3, last_lost=3, begin=50)]
+    assert found(*lost) == [(LOST, 5, 5, 3), END]
+
+
+def test_where_one_of_two_recorders_goes_on_there_is_no_hole() -> None:
+    one = [stretch("a", (1, 10), (0, 10)), stretch("a", (15, 20), (16, 20))]
+    other = [stretch("b", (1, 30), (5, 18)), stretch("b", (41, 50), (25, 30))]
+    assert found(*one, *other) == [(GAP, 20, 25, 20), (GAP, 30, None, 0)]
+    quiet = [stretch("c", (1, 10), (0, 30)), stretch("d", (1, 10), (5, 18))]
+    assert found(*quiet) == [(GAP, 30, None, 0)]
+
+
 def on(day: int) -> dict[str, Any]:
     return {"dates": [date(2026, 3, day)]}
 

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from kbus.pipeline import schemas

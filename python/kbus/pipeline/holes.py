@@ -45,7 +45,8 @@ class _Piece(NamedTuple):
 
 def in_order(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
     """Return the stretches of each session, those of a session in the order in which they were recorded."""
-    order = itemgetter("session", "first_mono_ns", "first_lost", "begin")
+    # Many messages may have the same time, so a stretch may begin when the one before it does.
+    order = itemgetter("session", "first_mono_ns", "first_seq", "first_lost", "begin")
     ordered = sorted(stretches, key=order)
     return [list(members) for _, members in groupby(ordered, itemgetter("session"))]
 
@@ -55,21 +56,25 @@ def holes(stretches: Iterable[Stretch]) -> list[Hole]:
 
     ``until_ns`` is None for the one after the end of a recording, of which nothing is known. ``count`` is how
     many messages the recorder says that it lost (LOST), or how many of its sequence numbers are missing
-    (GAP), as far as that is known.
+    (GAP), as far as that is known. Where one of two recorders goes on there is no hole, whatever the other
+    one does.
     """
     sessions = in_order(stretches)
-    chains = _chains(each for session in sessions for each in session)
+    places = _places(each for session in sessions for each in session)
     found = []
     for session in sessions:
-        for before, after in zip(session, session[1:]):
-            lost = max(after["first_lost"] - before["last_lost"], 0)
-            is_same = chains[_piece(before)] == chains[_piece(after)]
-            if is_same and not lost:
-                continue
-            missing = max(after["first_seq"] - before["last_seq"] - 1, 0)
-            kind, count = (LOST, lost) if is_same else (GAP, missing)
-            found.append(_hole(before, kind, after["first_mono_ns"], count))
-        found.append(_hole(session[-1], GAP, None, 0))
+        before = session[0]
+        for after in session[1:]:
+            this, that = places[_piece(before)], places[_piece(after)]
+            lost = after["first_lost"] - before["last_lost"]
+            is_later = after["first_mono_ns"] >= before["last_mono_ns"]
+            if this.chain != that.chain and is_later:
+                found.append(_hole(before, GAP, after["first_mono_ns"], that.missing - this.missing))
+            elif this.chain == that.chain and is_later and lost > 0:
+                found.append(_hole(before, LOST, after["first_mono_ns"], lost))
+            if after["last_mono_ns"] >= before["last_mono_ns"]:
+                before = after
+        found.append(_hole(before, GAP, None, 0))
     return found
 
 
@@ -77,25 +82,38 @@ def _piece(stretch: Stretch) -> _Piece:
     return _Piece(*(stretch[name] for name in _Piece._fields))
 
 
-def _chains(stretches: Iterable[Stretch]) -> dict[_Piece, int]:
-    """Return numbers, the same for pieces that follow on one another.
+class _Place(NamedTuple):
+    """Where a piece is: pieces of the same ``chain`` follow on one another.
 
-    A recorder numbers the messages of all its buses together; so whether files follow on one another shows
-    only in all of them.
+    ``missing`` counts the sequence numbers that are missing before it.
+    """
+
+    chain: int
+    missing: int
+
+
+def _places(stretches: Iterable[Stretch]) -> dict[_Piece, _Place]:
+    """Return where each piece is.
+
+    A recorder numbers the messages of all its buses together; so whether files follow on one another, and
+    what is missing between them, shows only in all of them.
     """
     begins: dict[_Piece, int] = defaultdict(lambda: 1 << 63)
     for each in stretches:
         begins[_piece(each)] = min(begins[_piece(each)], each["first_mono_ns"])
     ordered = sorted(begins, key=lambda piece: (piece.device, piece.boot, begins[piece], piece.first_seq))
-    chains = {}
-    number = 0
+    places = {}
+    place = _Place(0, 0)
     before: Optional[_Piece] = None
     for piece in ordered:
-        if not (before and before[:2] == piece[:2] and before.last_seq + 1 == piece.first_seq):
-            number += 1
-        chains[piece] = number
+        is_same_boot = before and before[:2] == piece[:2]
+        missing = piece.first_seq - before.last_seq - 1 if before and is_same_boot else -1
+        if missing:
+            # A number that is not higher is another recorder's.
+            place = _Place(place.chain + 1, place.missing + max(missing, 0))
+        places[piece] = place
         before = piece
-    return chains
+    return places
 
 
 def _hole(before: Stretch, kind: str, until_ns: Any, count: int) -> Hole:

@@ -16,12 +16,12 @@ from typing import Any, Optional
 from pyspark.sql import SparkSession
 
 from . import tasks
-from .loading import Covered, Health, Inspected, Loaded, inspect, load
+from .loading import Health, Inspected, Loaded, inspect, load
 from .parquet import write_rows
 from .paths import uploads
 from .scan import Range
 from .stream_source import FORGOTTEN
-from .stretches import to_datetime
+from .stretches import Covered, to_datetime
 from .warehouse import Entry, Snapshot, Warehouse
 
 #: Bytes of captures for one task
@@ -113,7 +113,7 @@ def take(
 
     With a ``note`` this is a step of ``stream``.
     """
-    covered = _covered(warehouse, snapshot, {capture for each in some for capture in each.captures})
+    known = covered(warehouse, snapshot, {capture for each in some for capture in each.captures})
     work = [
         (each.upload.path, part, (part.end or each.upload.size) - part.begin)
         for each in sorted(some, key=lambda each: each.upload.path)
@@ -121,7 +121,7 @@ def take(
     ]
     groups = tasks.grouped(work, lambda item: item[2], split)
     items = [[(path, part) for path, part, _ in group] for group in groups]
-    function = partial(_load, str(warehouse.root), snapshot.buckets, covered)
+    function = partial(_load, str(warehouse.root), snapshot.buckets, known)
     loaded = tasks.run(spark, function, items, "writing messages")
     health = merged_health(loaded)
     rows = [file_row(each, health.get(each.upload.path)) for each in some]
@@ -190,13 +190,13 @@ def _load(root: str, buckets: int, covered: Covered, todo: list[tuple[str, Range
     return load(root, buckets, todo, covered)
 
 
-def _covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
+def covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
     """Return which parts of these sections are in the tables."""
-    covered: Covered = defaultdict(list)
+    found: Covered = defaultdict(list)
     for row in warehouse.rows(snapshot.of("stretches"), ["capture", "begin", "end"]):
         if row["capture"] in captures:
-            covered[row["capture"]].append((row["begin"], row["end"]))
-    return dict(covered)
+            found[row["capture"]].append((row["begin"], row["end"]))
+    return dict(found)
 
 
 def merged_health(loaded: Iterable[Loaded]) -> dict[str, Health]:

@@ -21,13 +21,11 @@ from .buckets import bucket_of
 from .parquet import Parts
 from .paths import GZIP, Upload, existing
 from .scan import Counts, End, Range, outline, scan
-from .stretches import Stretches
+from .stretches import Covered, Stretches
 from .warehouse import Part, Partition, Warehouse
 
 _READ = 1 << 20
 _DAY_NS = 86_400 * 1_000_000_000
-#: Parts of sections, as (first byte, byte after the last), by ``capture``
-Covered = dict[str, list[tuple[int, int]]]
 
 
 @dataclass
@@ -89,18 +87,26 @@ class Loaded:
 
 
 def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covered) -> Loaded:
-    """Write the messages of these parts of files to ``messages``, but those that are ``covered``."""
+    """Write the messages of these parts of files to ``messages``, but those that are ``covered``.
+
+    A file may have a section several times. All of it must be one part then.
+    """
     warehouse = Warehouse(root)
     parts = Parts(warehouse, "messages")
     stretches = Stretches()
     healths = []
     for path, part in todo:
         health = Health(path)
+        section_begin = -1
         with Path(existing(path)).open("rb") as file:
             file.seek(part.begin)
             for found in messages(scan(file, part.begin, part.end, part.section)):
                 if isinstance(found, Messages):
-                    _take(found, health, stretches, parts, covered, buckets)
+                    if found.section.begin != section_begin:
+                        section_begin, capture = found.section.begin, found.section.capture
+                        stretches.finish()
+                        known = _Known([*covered.get(capture, []), *stretches.covered[capture]])
+                    _take(found, health, stretches, parts, known, buckets)
                 elif isinstance(found, Damage):
                     health.damage.append(found)
                 elif isinstance(found, Counts):
@@ -115,11 +121,11 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
 
 
 def _take(
-    found: Messages, health: Health, stretches: Stretches, parts: Parts, covered: Covered, buckets: int
+    found: Messages, health: Health, stretches: Stretches, parts: Parts, known: _Known, buckets: int
 ) -> None:
     if not health.device:
         health.device, health.recorder = found.section.device, found.section.recorder
-    keep = _not_covered(found, covered.get(found.section.capture, []))
+    keep = known.lacks(found)
     count = len(found) if keep is None else int(keep.sum())
     health.known += len(found) - count
     if not count:
@@ -135,14 +141,20 @@ def _take(
         parts.add(Partition(day.isoformat(), bucket), columns)
 
 
-def _not_covered(found: Messages, covered: list[tuple[int, int]]) -> Optional[NDArray[np.bool_]]:
-    """Return which messages are in none of the parts of their section; None if that is all of them."""
-    if not covered:
-        return None
-    offsets = found.parsed.begins * 4 + (found.offset - found.section.begin)
-    begins, ends = np.array(sorted(covered), np.int64).T
-    before = np.searchsorted(begins, offsets, "right") - 1
-    return np.asarray((before < 0) | (offsets >= ends[before]), bool)
+class _Known:
+    """The parts of a section that are in the tables. They overlap where it has several buses."""
+
+    def __init__(self, parts: list[tuple[int, int]]) -> None:
+        self._begins, ends = np.array(sorted(parts), np.int64).reshape(-1, 2).T
+        self._ends = np.maximum.accumulate(ends)
+
+    def lacks(self, found: Messages) -> Optional[NDArray[np.bool_]]:
+        """Return which of these messages of the section are in none of the parts; None if all are."""
+        if not len(self._begins):
+            return None
+        offsets = found.parsed.begins * 4 + (found.offset - found.section.begin)
+        before = np.searchsorted(self._begins, offsets, "right") - 1
+        return np.asarray((before < 0) | (offsets >= self._ends[before]), bool)
 
 
 def by_day(found: Messages, keep: Optional[NDArray[np.bool_]]) -> Iterator[tuple[date, dict[str, pa.Array]]]:

@@ -125,21 +125,25 @@ class Outline(NamedTuple):
 def outline(file: BinaryIO, size: Optional[int]) -> Outline:
     """Return what a file consists of, in ranges of about ``size`` bytes, or one range. It is all read for
     that.
+
+    A file that has a section several times is one range, so that one task sees all of them.
     """
-    captures: list[str] = []
+    captures: dict[str, int] = {}
+    is_repeated = False
     ranges = []
     begin, known = 0, None
     for found in scan(file):
         if not isinstance(found, Piece):
             continue
-        if found.section.capture not in captures:
-            captures.append(found.section.capture)
+        is_repeated |= captures.setdefault(found.section.capture, found.section.begin) != found.section.begin
         ends = found.run.ends * 4 + found.offset
         while size is not None and ends[-1] - begin >= size:
             end = int(ends[np.searchsorted(ends, begin + size)])
             ranges.append(Range(begin, end, known))
             begin, known = end, found.section
-    return Outline(captures, [*ranges, Range(begin, None, known)])
+    if is_repeated:
+        ranges, begin, known = [], 0, None
+    return Outline(list(captures), [*ranges, Range(begin, None, known)])
 
 
 def scan(

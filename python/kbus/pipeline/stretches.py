@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
@@ -14,6 +15,8 @@ from .sections import Section
 
 _DAY_NS = 86_400 * 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+#: Parts of sections, as (first byte, byte after the last), by ``capture``. They may overlap.
+Covered = dict[str, list[tuple[int, int]]]
 
 
 def to_datetime(ns: int) -> datetime:
@@ -74,7 +77,7 @@ class _Stretch:
 
 class Stretches:
     """Gathers the stretches of a file or a part of it. ``rows`` are those of the table, when all has been
-    added.
+    added, and ``covered`` which parts of sections they cover.
 
     A sequence number that does not follow on the one before is a hole for every bus; a higher count of lost
     messages only for the bus that has lost them.
@@ -82,6 +85,7 @@ class Stretches:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.covered: Covered = defaultdict(list)
         self._capture = ""
         self._first_seq = self._last_seq = 0
         self._open: dict[int, _Stretch] = {}
@@ -120,5 +124,7 @@ class Stretches:
     def finish(self) -> None:
         """Nothing follows on what has been added."""
         stretches = [*self._closed, *self._open.values()]
-        self.rows += [each.row(self._first_seq, self._last_seq) for each in stretches]
+        for each in stretches:
+            self.rows.append(each.row(self._first_seq, self._last_seq))
+            self.covered[each.section.capture].append((each.begin, each.end))
         self._closed, self._open = [], {}
