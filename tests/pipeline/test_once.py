@@ -74,11 +74,15 @@ def files(draw: st.DrawFn, device: str) -> list[File]:
 
 
 def damaged(file: File, chance: random.Random) -> bytes:
-    """The file with packets that are damaged, but not its first, or cut."""
+    """The file with packets that are damaged, but not its first, or cut.
+
+    Interface and time of a packet, its bytes 8 to 19, have no checksum, so that damage there does not show.
+    """
     raw = bytearray(file.raw)
     for begin, end in file.packets:
         if chance.random() < 0.2:
-            raw[chance.randrange(begin, end)] ^= 1 << chance.randrange(8)
+            at = chance.choice([*range(begin, begin + 8), *range(begin + 20, end)])
+            raw[at] ^= 1 << chance.randrange(8)
     return bytes(raw[: chance.randrange(len(raw))] if chance.random() < 0.2 else raw)
 
 
