@@ -144,21 +144,20 @@ def unseen(heard: list[Heard]) -> dict[int, int]:
     if any(is_hole(before, after) for before, after in zip(heard, heard[1:])):
         return {}
     minutes: dict[int, list[int]] = defaultdict(list)
+    # Counted on where they wrap: a serial is the nearest one to that before it.
+    count, wrap = 0, 2**32 - 1
     for each in heard:
         assert each.message.id
         if not each.message.id.network_id:
-            minutes[each.time_ns // MINUTE].append(each.message.id.serial_num)
+            count += (each.message.id.serial_num - count + wrap // 2) % wrap - wrap // 2
+            minutes[each.time_ns // MINUTE].append(count)
     found = {}
     before = None
     for minute in sorted(minutes):
-        serials = minutes[minute]
-        if before is not None:
-            used = max(serials) - before
-            if used < -(2**31):
-                used += 2**32 - 1
-            if used > len(serials):
-                found[minute] = used - len(serials)
-        before = max(serials)
+        highest = max(minutes[minute])
+        if before is not None and highest - before > len(minutes[minute]):
+            found[minute] = highest - before - len(minutes[minute])
+        before = highest
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kbus import Announcement
+from kbus import Announcement, MessageId
 from kbus.pipeline import answers, derive, sketch
 from kbus.pipeline.ingest import ingest
 from kbus.pipeline.scope import Scope, Tables
@@ -168,6 +168,30 @@ def test_full_queues(made: Made) -> None:
     rows = answers.full_queues(made.tables).withColumn("minute", F.unix_seconds("period") / 60).collect()
     found = {(row.device, made.boots[row.session], int(row.minute)): row.unseen for row in rows}
     assert found == expected and found
+
+
+def test_serials_that_wrap_are_not_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A message a second, of which one device's KBUS has refused some. Serials wrap in various minutes."""
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    wraps = {"first": 30, "third": 150, "refused": 150, "between": 120, "never": 10_000}
+    for device, wrap in wraps.items():
+        chance = random.Random(1)
+        # The highest one is 2**32 - 1, after which comes 1.
+        serials = [*range(2**32 - wrap, 2**32), *range(1, 600)]
+        if device == "refused":
+            serials = [each for each in serials if chance.random() < 0.8]
+        messages = [Announcement("$.A", id=MessageId(0, serial)) for serial in serials[:300]]
+        (captures / f"{device}.pcapng").write_bytes(capture(messages, info(device), step_ns=10**9))
+    made = made_of(spark, tmp_path, captures)
+    expected = {
+        device: count
+        for (device, _), heard in made.slow.heard.items()
+        if (count := sum(slow.unseen(heard).values()))
+    }
+    found = answers.full_queues(made.tables).groupBy("device").agg(F.sum("unseen").alias("unseen")).collect()
+    assert {row.device: row.unseen for row in found} == expected
+    assert expected.keys() == {"refused"}
 
 
 def test_who_is_silent(made: Made) -> None:

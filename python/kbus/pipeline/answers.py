@@ -190,7 +190,7 @@ def full_queues(tables: Tables) -> DataFrame:
 
     A message that is refused, because a queue is full or nobody replies, has used one. Only where the
     recorder was bound to everything and had no hole in that session; the first minute of a session has
-    nothing to compare with.
+    nothing to compare with. In which of two minutes a number is missing is not known where serials wrap.
     """
     complete = (
         tables["stretches"]
@@ -206,11 +206,18 @@ def full_queues(tables: Tables) -> DataFrame:
         .where(F.col("numbered") > 0)
         .join(complete.select("session"), "session", "left_semi")
     )
-    used = F.col("last") - F.lag("last").over(Window.partitionBy("session").orderBy("period"))
+    in_order = Window.partitionBy("session").orderBy("period")
+    used = F.col("last") - F.lag("last").over(in_order)
     # Serial numbers wrap. One that is a little lower than the last is an urgent message.
-    used = F.when(used < -(_SERIALS // 2), used + _SERIALS).otherwise(used)
+    has_wrapped = used < -(_SERIALS // 2)
+    unseen = F.when(has_wrapped, used + _SERIALS).otherwise(used) - F.col("numbered")
+    # The minute before then seems to have had more messages than it used numbers: those after the wrap.
+    before = F.lag("unseen").over(in_order)
+    excess = F.when(~F.col("has_wrapped") | (before > 0), 0).otherwise(before)
     return (
-        minutes.withColumn("unseen", used - F.col("numbered"))
+        minutes.withColumn("has_wrapped", has_wrapped)
+        .withColumn("unseen", unseen)
+        .withColumn("unseen", F.col("unseen") + excess)
         .where(F.col("unseen") > 0)
         .select("session", *_BUS, "period", "unseen")
     )
