@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,9 @@ import pyspark
 import pytest
 
 import kbus.pipeline
+from kbus import Announcement, MessageId, Request
 from kbus.pipeline.cli import main
+from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import capture
 from tests.pipeline.conftest import OPTIONS
@@ -146,3 +149,50 @@ def test_without_spark(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "there is no pyspark here: pip install 'kbus[pipeline]'" in done.stderr
     assert run(*PIPELINE, "--help", PYTHONPATH=path).returncode == 0
+
+
+BROKEN = ("messages", "conversations", "_staging")
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_fails_in_a_task_is_said(
+    pipeline: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, broken: str
+) -> None:
+    """A file where a directory should be: a task of Python, one of Arrow, and Spark itself can't write."""
+    tables = tmp_path / "tables"
+    (tmp_path / "a.pcapng").write_bytes(capture([Request("$.A", id=MessageId(0, 1)), *MANY]))
+    steps = {
+        "messages": ["ingest", str(tmp_path / "a.pcapng")],
+        "conversations": ["conversations"],
+        "_staging": ["aggregate"],
+    }
+    Warehouse.create(str(tables), buckets=1)
+    for step, words in steps.items():
+        if step == broken:
+            shutil.rmtree(tables / step, ignore_errors=True)
+            (tables / step).write_text("in the way")
+            break
+        assert pipeline(*words, "--quiet", "--tables", str(tables)) == 0
+    assert pipeline(*words, "--quiet", "--tables", str(tables)) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"kbus-pipeline {words[0]}: ")
+    assert f"{tables}/{broken}" in said
+
+
+SMALL = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+@pytest.mark.skipif(
+    subprocess.run([*SMALL, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
+    reason="mounts are not permitted here",
+)
+def test_a_disk_that_is_full_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture([Announcement("$.A", os.urandom(200)) for _ in range(3000)]))
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    script = f'mount -t tmpfs -o size=256k none {tables} && "$@"'
+    ingest = [*PIPELINE, "ingest", "--quiet", *SPARK, "--master", "local[1]", "--tables", str(tables)]
+    done = run(*SMALL, "sh", "-c", script, "sh", *ingest, str(tmp_path / "a.pcapng"))
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("kbus-pipeline ingest: ") and "No space left on device" in said

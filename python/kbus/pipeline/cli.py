@@ -13,6 +13,7 @@ from typing import Optional
 
 from ..cli.options import Parser
 from ..cli.printable import printable
+from .causes import cause_of
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 
@@ -31,9 +32,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     try:
         commands.run(args)
     except commands.FAILURES as failure:
-        # Spark follows with where in its own code it was.
-        cause = printable(str(failure).partition("\n")[0])
-        print(f"kbus-pipeline {args.command}: {cause}", file=sys.stderr)
+        print(f"kbus-pipeline {args.command}: {printable(cause_of(failure))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)

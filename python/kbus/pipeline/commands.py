@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -27,7 +28,16 @@ class CommandError(Exception):
     """What was asked for can't be done; the text says why."""
 
 
-FAILURES = (CommandError, NotHealthy, OSError, PySparkException, WarehouseError, session.NoSpark, ValueError)
+FAILURES = (
+    CommandError,
+    NotHealthy,
+    OSError,
+    Py4JError,
+    PySparkException,
+    WarehouseError,
+    session.NoSpark,
+    ValueError,
+)
 
 
 def run(args: argparse.Namespace) -> None:
