@@ -5,6 +5,8 @@ way.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -16,6 +18,8 @@ _BUS = ["device", "bus"]
 QUANTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
 #: Not answered as they should be
 FAILED = ("status", "unanswered")
+#: A clock that says an earlier time, or one that is later than now by more, is wrong.
+EARLIEST, TOLERANCE = datetime(2020, 1, 1, tzinfo=timezone.utc), timedelta(days=1)
 #: Serial numbers of KBUS are 1 to this
 _SERIALS = 2**32 - 1
 #: An hour is odd if it is further than so many deviations from the median of the same hour of earlier days,
@@ -141,7 +145,7 @@ def repliers(tables: Tables) -> DataFrame:
         F.col("is_first") & (F.col("kind") == "unbind"), F.col("mono_ns") - F.col("begin")
     ).otherwise(0)
     after = F.when(F.col("kind") == "bind", F.col("next_ns") - F.col("mono_ns")).otherwise(0)
-    share = F.sum(before + after) / (F.max("end") - F.min("begin"))
+    share = F.try_divide(F.sum(before + after), F.max("end") - F.min("begin"))
     return steps.groupBy("session", *_BUS, "name").agg(
         share.alias("bound"), F.sum((F.col("kind") == "unbind").cast("bigint")).alias("outages")
     )
@@ -263,13 +267,32 @@ def _median(values: Column) -> Column:
 
 
 def silent(tables: Tables) -> DataFrame:
-    """Return, for each device: ``last_ts``, its last message, and ``behind_s``, how long before the last of
-    all.
+    """Return, for each device: ``last_ts``, its last message, ``behind_s``, how long before the last of
+    all, and ``is_clock_right``.
+
+    A clock is wrong if all its times are impossible while those of another device are not. Then ``behind_s``
+    is null, and others are not compared with it.
     """
-    last = tables["stretches"].groupBy("device").agg(F.max("last_ts").alias("last_ts"))
-    newest = F.max("last_ts").over(Window.partitionBy(F.lit(1)))
-    behind = F.unix_micros(newest) - F.unix_micros("last_ts")
+    all_devices = Window.partitionBy(F.lit(1))
+    possible = F.max(F.when(is_possible(F.col("last_ts")), F.col("last_ts")))
+    last = (
+        tables["stretches"]
+        .groupBy("device")
+        .agg(possible.alias("possible"), F.max("last_ts").alias("last_ts"))
+        .withColumn(
+            "is_clock_right", F.col("possible").isNotNull() | F.max("possible").over(all_devices).isNull()
+        )
+        .withColumn("last_ts", F.coalesce("possible", "last_ts"))
+        .drop("possible")
+    )
+    right = F.when(F.col("is_clock_right"), F.col("last_ts"))
+    behind = F.unix_micros(F.max(right).over(all_devices)) - F.unix_micros(right)
     return last.withColumn("behind_s", behind / 1e6)
+
+
+def is_possible(time: Column) -> Column:
+    """Return whether a clock that says this time may be right."""
+    return time.between(F.lit(EARLIEST), F.lit(datetime.now(timezone.utc) + TOLERANCE))
 
 
 def compared(before: Tables, after: Tables) -> DataFrame:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Optional
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from .. import answers
@@ -16,15 +17,26 @@ Row = dict[str, Any]
 #: Rows of a table in the report, and devices that it tells more of
 MOST = 12
 MOST_DEVICES = 40
+#: Days before the latest hour of which the report shows the hours
+DAYS = 60
+#: Seconds behind the latest recording from which on a device is silent
+SILENT_S = 3600
+#: Share of the time from which on a replier was always there
+ALWAYS = 0.999
 
 
 @dataclass
 class Facts:
-    """The answers, as lists of rows; each list that is cut comes with how many there are (``totals``)."""
+    """The answers, as lists of rows. A list may be cut.
+
+    ``totals`` says by the name of a list how many rows there are, ``of_all`` what holds for all of them.
+    Sentences are about these.
+    """
 
     scope: Scope
     compare: Optional[tuple[Scope, Scope]]
     totals: dict[str, int]
+    of_all: dict[str, Row]
     health: dict[str, int]
     files: Row
     devices: list[Row]
@@ -49,11 +61,14 @@ class Facts:
 def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]]) -> Facts:
     """Return what there is to tell of these tables."""
     totals: dict[str, int] = {}
+    of_all: dict[str, Row] = {}
 
-    def top(name: str, rows: DataFrame, *order: Any, most: int = MOST) -> list[Row]:
+    def top(name: str, rows: DataFrame, *order: Any, most: int = MOST, **values: Column) -> list[Row]:
         rows = rows.cache()
         try:
-            totals[name] = rows.count()
+            sums = (value.alias(key) for key, value in values.items())
+            of_all[name] = one(rows.agg(F.count("*").alias("rows"), *sums))
+            totals[name] = of_all[name]["rows"]
             return [row.asDict() for row in rows.orderBy(*order).limit(most).collect()]
         finally:
             rows.unpersist()
@@ -75,22 +90,35 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
         )
     )
     hours = answers.hours(tables)
-    fleet_hours = hours.groupBy("period").agg(
-        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
-    )
-    devices = _devices(tables)
-    listed = top("devices", devices, down("trouble"), "device", most=MOST_DEVICES)
+    listed = top(
+        "devices", _devices(tables), down("trouble"), "device",
+        most=MOST_DEVICES,
+        silent=F.count_if(_is_silent()),
+        longest=F.max(F.when(_is_silent(), F.struct("behind_s", "device"))),
+        wrong_clocks=F.count_if(~F.col("is_clock_right")),
+    )  # fmt: skip
     shown = [row["device"] for row in listed]
+    of_all["hours"], listed_hours = _hours(hours)
+    totals["hours"] = of_all["hours"]["rows"]
+    is_listed = F.col("device").isin(shown)
+    if listed_hours:
+        first, last = (F.lit(listed_hours[at]["period"]) for at in (0, -1))
+        is_listed = is_listed & F.col("period").between(first, last)
     compared: list[Row] = []
     if compare:
         before, after = (tables.within(each) for each in compare)
+        times = F.try_divide("p99_ns_after", "p99_ns_before")
+        factor = F.greatest(times, F.try_divide(F.lit(1.0), times))
         compared = top(
-            "compared", answers.compared(before, after), down("messages_after"), "name", most=2 * MOST
-        )
+            "compared", answers.compared(before, after), down("messages_after"), "name",
+            most=2 * MOST,
+            changed=F.max(F.when(times > 0, F.struct(factor, "name", times.alias("times")))),
+        )  # fmt: skip
     return Facts(
         scope=scope,
         compare=compare,
         totals=totals,
+        of_all=of_all,
         health={row.health: row["count"] for row in files.groupBy("health").count().collect()},
         files=one(
             files.agg(
@@ -102,10 +130,8 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
             )
         ),
         devices=listed,
-        hours=top("hours", fleet_hours, "period", most=24 * 60),
-        device_hours=top(
-            "device_hours", hours.where(F.col("device").isin(shown)), "device", "period", most=100_000
-        ),
+        hours=listed_hours,
+        device_hours=[row.asDict() for row in hours.where(is_listed).collect()],
         names=top("names", names, down("messages"), "name"),
         talkers=top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
         sizes=top(
@@ -124,8 +150,22 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
                 )
             )
         ),
-        repliers=top("repliers", answers.repliers(tables), "bound", "device", "name"),
-        crashes=top("crashes", answers.crashes(tables), down("requests"), "device", "ksock"),
+        repliers=top(
+            "repliers",
+            answers.repliers(tables),
+            F.col("bound").asc_nulls_last(),
+            "device",
+            "name",
+            away=F.count_if(F.col("bound") < ALWAYS),
+        ),
+        crashes=top(
+            "crashes",
+            answers.crashes(tables),
+            down("requests"),
+            "device",
+            "ksock",
+            requests=F.sum("requests"),
+        ),
         backlogs=top("backlogs", answers.backlogs(tables), down("waiting"), "device", "replier"),
         listeners=top("listeners", answers.slow_listeners(tables), down("messages"), "device"),
         full_queues=top("full_queues", answers.full_queues(tables), down("unseen"), "device", "period"),
@@ -140,6 +180,38 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
         ),
         compared=compared,
     )
+
+
+def _is_silent() -> Column:
+    return F.col("behind_s") > SILENT_S
+
+
+def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
+    """Return what holds for all hours, and those of the last DAYS, by time.
+
+    ``first`` and ``last`` are the first and last hour of clocks that are right, if there is any.
+    """
+    period = F.col("period")
+    by_period = hours.groupBy("period").agg(
+        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
+    )
+    right = F.when(answers.is_possible(period), period)
+    by_period = by_period.cache()
+    try:
+        (found,) = by_period.agg(
+            F.count("*").alias("rows"),
+            F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
+            F.coalesce(F.min(right), F.min("period")).alias("first"),
+            F.coalesce(F.max(right), F.max("period")).alias("last"),
+        ).collect()
+        if not found.rows:
+            return found.asDict(), []
+        since = found.last - timedelta(days=DAYS)
+        is_shown = (period > F.lit(since)) & (period <= F.lit(found.last))
+        rows = by_period.where(is_shown).orderBy("period").collect()
+        return found.asDict(), [row.asDict() for row in rows]
+    finally:
+        by_period.unpersist()
 
 
 def _devices(tables: Tables) -> DataFrame:
@@ -170,6 +242,8 @@ def _devices(tables: Tables) -> DataFrame:
         rows = rows.join(more, list(by), "full")
     failed, none = F.coalesce("failed", F.lit(0.0)), F.lit(0)
     trouble = failed * 100 + F.least(F.coalesce("lost", none), F.lit(100)) / 10 + F.coalesce("crashes", none)
+    is_away = F.coalesce(_is_silent(), F.lit(False)) | ~F.coalesce("is_clock_right", F.lit(True))
+    trouble = trouble + F.when(is_away, 5).otherwise(0)
     return rows.fillna(0, ["lost", "crashes", "unanswered", "messages", "bytes"]).withColumn(
         "trouble", trouble
     )

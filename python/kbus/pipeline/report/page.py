@@ -10,7 +10,7 @@ from typing import Any
 from kbus.pipeline import answers, sketch
 
 from . import plots, verdicts, words
-from .facts import MOST_DEVICES, Facts, Row
+from .facts import DAYS, MOST_DEVICES, Facts, Row
 from .style import STYLE
 
 #: How a column is headed, and what it says of a row
@@ -44,7 +44,8 @@ def _headline(facts: Facts) -> str:
     files = facts.files
     span = ""
     if facts.hours:
-        span = f", {words.moment(facts.hours[0]['period'])} to {words.moment(facts.hours[-1]['period'])} UTC"
+        first, last = (words.moment(facts.of_all["hours"][key]) for key in ("first", "last"))
+        span = f", {first} to {last} UTC"
     return (
         f"{escape(str(facts.scope))}: {words.count(files['messages'], 'message', 'messages')} of"
         f" {words.count(facts.totals['devices'], 'device', 'devices')}, from"
@@ -105,6 +106,7 @@ def _traffic(facts: Facts) -> str:
         plot = plots.over_time(
             times, [row["messages"] for row in facts.hours], "messages an hour", "Messages by hour"
         )
+        plot += _left_out(facts)
     names: list[Field] = [
         ("name", _text("name")),
         ("messages", _number("messages")),
@@ -130,6 +132,18 @@ def _traffic(facts: Facts) -> str:
         _table(facts.talkers, talkers, facts.totals["talkers"]),
         "<h3>Sizes of data</h3>", sizes,
     )  # fmt: skip
+
+
+def _left_out(facts: Facts) -> str:
+    """Return a sentence about the hours that the plot does not show, if there are any."""
+    total, shown = facts.totals["hours"], len(facts.hours)
+    if total == shown:
+        return ""
+    others = facts.of_all["hours"]["messages"] - sum(row["messages"] for row in facts.hours)
+    return (
+        f"<p class='more'>{shown:,} of {total:,} hours are shown, the {DAYS} days up to the latest;"
+        f" {words.count(others, 'message is', 'messages are')} of others, or of clocks that are wrong.</p>"
+    )
 
 
 def _size_class(size: int) -> str:
@@ -274,6 +288,9 @@ def _devices(facts: Facts) -> str:
         values = [by_device.get(row["device"], {}).get(hour, 0) for hour in hours]
         return plots.spark_line(values, f"Messages of {escape(row['device'])} by hour")
 
+    def heard(row: Row) -> str:
+        return words.moment(row["last_ts"]) + ("" if row["is_clock_right"] else " (its clock is wrong)")
+
     fields: list[Field] = [
         ("device", _text("device")),
         ("by hour", line),
@@ -284,7 +301,7 @@ def _devices(facts: Facts) -> str:
         ("failed", _share("failed")),
         ("lost", _number("lost")),
         ("crashes", _number("crashes")),
-        ("last heard", _moment("last_ts")),
+        ("last heard", heard),
     ]
     shown = len(facts.devices)
     says = f"{words.count(facts.totals['devices'], 'device', 'devices')}, those with most trouble first."

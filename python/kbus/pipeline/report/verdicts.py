@@ -73,16 +73,21 @@ def speed(facts: Facts) -> Verdict:
 
 def silence(facts: Facts) -> Verdict:
     """Who is silent?"""
-    behind = [row for row in facts.devices if (row["behind_s"] or 0) > 3600]
-    if not behind:
-        return Verdict(GOOD, "No device is more than an hour behind the latest recording.")
-    longest = max(behind, key=lambda row: float(row["behind_s"]))
-    text = (
-        f"{words.count(len(behind), 'device was', 'devices were')} last heard"
-        " more than an hour before the latest"
-        f" recording; {longest['device']} {words.duration(longest['behind_s'] * 1e9)} before it."
-    )
-    return Verdict(WATCH, text)
+    found = facts.of_all["devices"]
+    text = "No device is more than an hour behind the latest recording."
+    if found["silent"]:
+        longest = found["longest"]
+        text = (
+            f"{words.count(found['silent'], 'device was', 'devices were')} last heard"
+            " more than an hour before the latest"
+            f" recording; {longest['device']} {words.duration(longest['behind_s'] * 1e9)} before it."
+        )
+    wrong = found["wrong_clocks"]
+    if wrong:
+        clocks = words.count(wrong, "device is", "devices are")
+        text += f" The clock{'s' * (wrong > 1)} of {clocks} wrong: when"
+        text += f" {'these were' if wrong > 1 else 'it was'} heard is not known."
+    return Verdict(WATCH if found["silent"] or wrong else GOOD, text)
 
 
 def losses(facts: Facts) -> Verdict:
@@ -106,20 +111,21 @@ def availability(facts: Facts) -> Verdict:
     """Were repliers there?"""
     if not facts.repliers and not facts.crashes:
         return Verdict(GOOD, "No replier came or went while this was recorded.")
-    worst = [row for row in facts.repliers if row["bound"] is not None and row["bound"] < 0.999]
+    away = facts.of_all["repliers"]["away"]
     text = "Every replier was there all the time."
-    if worst:
+    if away:
+        worst = facts.repliers[0]
         text = (
-            f"{words.count(len(worst), 'replier was', 'repliers were')} not there all the time;"
-            f" {worst[0]['name']} on {worst[0]['device']} for {words.share(worst[0]['bound'])} of it."
+            f"{words.count(away, 'replier was', 'repliers were')} not there all the time;"
+            f" {worst['name']} on {worst['device']} for {words.share(worst['bound'])} of it."
         )
     if facts.crashes:
-        left = sum(row["requests"] for row in facts.crashes)
+        left = facts.of_all["crashes"]["requests"]
         text += (
             f" {words.count(facts.totals['crashes'], 'replier', 'repliers')} left"
             f" {words.count(left, 'request', 'requests')} unanswered when they went."
         )
-    return Verdict(BAD if facts.crashes else WATCH if worst else GOOD, text)
+    return Verdict(BAD if facts.crashes else WATCH if away else GOOD, text)
 
 
 def change(facts: Facts) -> Verdict:
@@ -143,7 +149,7 @@ def traffic(facts: Facts) -> Verdict:
     """How much is there?"""
     if not facts.names:
         return Verdict(WATCH, "There is no traffic in this scope.")
-    total = sum(row["messages"] for row in facts.hours)
+    total = facts.of_all["hours"]["messages"]
     first = facts.names[0]
     return Verdict(
         GOOD,
@@ -160,20 +166,16 @@ def talking(facts: Facts) -> str:
     first = facts.talkers[0]
     return (
         f"KSock {first['from']} on {first['device']} sends most:"
-        f" {words.share(first['share'])} of the messages of its bus since the machine started."
+        f" {words.share(first['share'])} of the messages of its bus since recording began."
     )
 
 
 def comparing(facts: Facts) -> str:
     """What is different?"""
-    changed = []
-    for row in facts.compared:
-        if row["p99_ns_before"] and row["p99_ns_after"]:
-            changed.append((row["p99_ns_after"] / row["p99_ns_before"], row["name"]))
+    changed = facts.of_all["compared"]["changed"]
     if not changed:
         return "There are no replies on both sides to compare."
-    factor, name = max(changed, key=lambda each: max(each[0], 1 / each[0]))
-    return f"Latency changed most for {name}: p99 is {factor:.3g} times what it was."
+    return f"Latency changed most for {changed['name']}: p99 is {changed['times']:.3g} times what it was."
 
 
 #: What the report begins with, in this order

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Sentences of the report are about everything, not only about what its lists show; and wrong clocks."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kbus import Message, MessageId, abi
+from kbus.pipeline import derive
+from kbus.pipeline.ingest import ingest
+from kbus.pipeline.report import write_report
+from kbus.pipeline.scope import Scope
+from kbus.pipeline.warehouse import Warehouse
+from tests.pipeline import slow
+from tests.pipeline.captures import NOON, capture, info
+
+SECOND = 10**9
+HOURS = 1500
+END = NOON + HOURS * slow.HOUR
+#: CLOCK_REALTIME of devices whose clock is wrong
+LONG_AGO, FAR_AHEAD = 3600 * SECOND, 4_102_444_800 * SECOND
+#: Devices whose repliers go, and devices that are silent
+GONE, SILENT = 50, 10
+NAMES = [f"$.Name.N{number:02d}" for number in range(30)]
+RARE = "$.Rare"
+
+
+def bind_event(serial: int, is_bind: bool) -> Message:
+    name = b"$.Pump"
+    data = struct.pack("<3I", int(is_bind), 7, len(name)) + name + bytes(-len(name) % 4)
+    return Message(
+        abi.NAME_REPLIER_BIND_EVENT, data, flags=Message.SYNTHETIC, from_=0, id=MessageId(0, serial)
+    )
+
+
+def announced(serial: int) -> Message:
+    return Message("$.Beat", b"1", from_=3, id=MessageId(0, serial))
+
+
+def asked(names: Sequence[str]) -> list[Message]:
+    """A request and its reply for each name."""
+    found = []
+    for number, name in enumerate(names):
+        serial = 2 * number + 1
+        found.append(Message(name, from_=20, flags=Message.WANT_A_REPLY, id=MessageId(0, serial)))
+        reply_to = MessageId(0, serial)
+        found.append(Message(name, from_=10, to=20, in_reply_to=reply_to, id=MessageId(0, serial + 1)))
+    return found
+
+
+class Page(NamedTuple):
+    """A report: levels and sentences at a glance, sections by name, the first paragraph."""
+
+    levels: dict[str, str]
+    says: dict[str, str]
+    sections: dict[str, str]
+    scope: str
+
+
+def page(spark: SparkSession, warehouse: Warehouse, where: Path, *sides: Scope) -> Page:
+    output = where / "report.html"
+    write_report(spark, warehouse, output, Scope(), (sides[0], sides[1]) if sides else None)
+    text = output.read_text()
+    glance = re.findall(r'<li class="(\w+)"><b>(\w+)</b> <span>(.*?)</span>', text)
+    sections = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', text, re.DOTALL))
+    (scope,) = re.findall(r"<p class='scope'>(.*?)</p>", text)
+    return Page(
+        {title: level for level, title, _ in glance},
+        {title: says for _, title, says in glance},
+        sections,
+        scope,
+    )
+
+
+def take_in(spark: SparkSession, warehouse: Warehouse, where: Path, raws: dict[str, bytes]) -> None:
+    where.mkdir()
+    for name, raw in raws.items():
+        (where / f"{name}.pcapng").write_bytes(raw)
+    ingest(spark, warehouse, [str(where)])
+    derive.make_conversations(spark, warehouse)
+    derive.make_aggregates(spark, warehouse)
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, Path]:
+    where = tmp_path_factory.mktemp("verdicts")
+    raws = {}
+    beats = [announced(serial + 1) for serial in range(HOURS)]
+    raws["steady"] = capture(beats, info("steady"), begin_ns=END - HOURS * slow.HOUR, step_ns=slow.HOUR)
+    left = Message(
+        abi.NAME_REPLIER_GONEAWAY, flags=Message.SYNTHETIC, from_=7, to=20,
+        in_reply_to=MessageId(0, 9), id=MessageId(0, 4),
+    )  # fmt: skip
+    for number in range(GONE):
+        messages = [announced(1), bind_event(2, True), bind_event(3, False), left, announced(5)]
+        device = f"gone{number:02d}"
+        raws[device] = capture(messages, info(device), begin_ns=END - slow.HOUR, step_ns=SECOND)
+    for number in range(SILENT):
+        device = f"silent{number}"
+        raws[device] = capture([announced(1)], info(device), begin_ns=END - 6 * slow.HOUR)
+    # Of a single message there is no share of the time.
+    raws["brief"] = capture([bind_event(1, True)], info("brief"), begin_ns=END - slow.HOUR)
+    # What is asked most does not change, and the rare one does.
+    for version, names, step in (
+        ("1.0", [*NAMES, *NAMES], 10**6), ("1.1", [*NAMES, *NAMES], 10**6),
+        ("1.0", [RARE], 10**6), ("1.1", [RARE], 10**9),
+    ):  # fmt: skip
+        device = f"asked{len(raws)}"
+        section = info(device, recorder=version)
+        raws[device] = capture(asked(names), section, begin_ns=END - slow.HOUR, step_ns=step)
+    warehouse = Warehouse.create(str(where / "tables"), buckets=1)
+    take_in(spark, warehouse, where / "captures", raws)
+    return warehouse, where
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, fleet: tuple[Warehouse, Path]) -> Page:
+    return page(spark, *fleet, Scope(recorder="1.0"), Scope(recorder="1.1"))
+
+
+DEVICES = GONE + SILENT + 6
+MESSAGES = 1 + HOURS + 5 * GONE + SILENT + 4 * (2 * len(NAMES) + 1)
+
+
+def test_who_is_silent_is_counted_among_all(told: Page) -> None:
+    assert told.levels["Silence"] == "watch"
+    assert told.says["Silence"].startswith(
+        f"{SILENT} devices were last heard more than an hour before the latest recording; silent"
+    )
+    assert f"40 of {DEVICES} are shown" in told.sections["devices"]
+    assert told.sections["devices"].count("<td>silent") == SILENT, "the silent ones are not left out"
+
+
+def test_repliers_that_were_away_are_counted_among_all(told: Page) -> None:
+    assert told.says["Repliers"].startswith(f"{GONE} repliers were not there all the time; $.Pump on gone")
+    assert told.says["Repliers"].endswith(f"{GONE} repliers left {GONE} requests unanswered when they went.")
+    assert f"12 of {GONE + 1} are shown" in told.sections["repliers"]
+
+
+def test_traffic_is_that_of_all_hours(told: Page) -> None:
+    beats = HOURS + 2 * GONE + SILENT
+    share = f"{100 * beats / MESSAGES:.3g} % of them are $.Beat"
+    assert (
+        f"{MESSAGES:,} messages of {len(NAMES) + 4} names in {HOURS:,} hours; {share}"
+        in told.sections["rates"]
+    )
+    assert told.scope.endswith("2026-03-01 12:00 to 2026-05-02 23:00 UTC.")
+    assert f"1,440 of {HOURS:,} hours are shown, the 60 days up to the latest" in told.sections["rates"]
+
+
+def test_what_changed_most_is_looked_for_among_all(told: Page) -> None:
+    assert f"Latency changed most for {RARE}: p99 is" in told.sections["comparison"]
+
+
+@pytest.fixture(scope="module")
+def with_wrong_clocks(spark: SparkSession, fleet: tuple[Warehouse, Path], told: Page) -> Page:
+    warehouse, where = fleet
+    wrong = {
+        device: capture([announced(1), announced(2)], info(device), begin_ns=begin)
+        for device, begin in (("ahead", FAR_AHEAD), ("unset", LONG_AGO))
+    }
+    take_in(spark, warehouse, where / "wrong", wrong)
+    return page(spark, *fleet)
+
+
+def test_wrong_clocks_make_nobody_silent(with_wrong_clocks: Page) -> None:
+    says = with_wrong_clocks.says["Silence"]
+    assert says.startswith(f"{SILENT} devices were last heard more than an hour before the latest recording;")
+    assert says.endswith("The clocks of 2 devices are wrong: when these were heard is not known.")
+    assert with_wrong_clocks.levels["Silence"] == "watch"
+
+
+def test_wrong_clocks_do_not_stretch_the_axis(with_wrong_clocks: Page) -> None:
+    rates = with_wrong_clocks.sections["rates"]
+    assert "2026" in rates and "1970" not in rates and "2100" not in rates
+    assert with_wrong_clocks.scope.endswith("2026-03-01 12:00 to 2026-05-02 23:00 UTC.")
+    assert f"1,440 of {HOURS + 2:,} hours are shown" in rates
