@@ -241,6 +241,19 @@ def test_anomalies(month: Made) -> None:
     assert {deviations > 0 for _, _, deviations in expected.values()} == {True, False}
 
 
+def test_since_belongs_to_a_scope_and_until_does_not(month: Made) -> None:
+    begin = NOON + 24 * slow.HOUR
+    for length in (10 * 10**9, slow.HOUR):
+        since, until = (datetime.fromtimestamp(time / 1e9, timezone.utc) for time in (begin, begin + length))
+        tables = month.tables.within(Scope(since=since, until=until))
+        times = Counter(each.time_ns for each in month.slow.all() if begin <= each.time_ns < begin + length)
+        rows = tables["messages"].select("ts_ns").collect()
+        assert Counter(row.ts_ns for row in rows) == times and times[begin] == 2
+        assert any(each.time_ns == begin + length for each in month.slow.all()), "none at its end"
+        hours = answers.hours(tables).select(F.unix_seconds("period")).collect()
+        assert {row[0] * 10**9 for row in hours} == {begin}
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -76,6 +76,10 @@ def test_of_many_messages_at_the_same_time_the_number_tells_the_order() -> None:
     tied = [stretch("a", (6, 6), (5, 5), begin=9000), stretch("b", (7, 9), (5, 5), begin=100)]
     rest = [stretch("a", (1, 4), (1, 4), begin=100), stretch("b", (10, 20), (5, 20), begin=200)]
     assert found(*rest, *tied) == [(GAP, 4, 5, 1), END]
+    apart = [tied[0], stretch("b", (8, 9), (5, 5), begin=100)]
+    assert found(*rest, *apart) == [(GAP, 4, 5, 1), (GAP, 5, 5, 1), END]
+    other_bus = stretch("b", (7, 9), (5, 5), session=2, bus=1)
+    assert found(other_bus, tied[0], stretch("c", (10, 20), (5, 20))) == [END, (GAP, 5, None, 0)]
     lost = [stretch("a", (1, 9), (5, 5)), stretch("a", (1, 9), (5, 20), first_lost=3, last_lost=3, begin=50)]
     assert found(*lost) == [(LOST, 5, 5, 3), END]
 

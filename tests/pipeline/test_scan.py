@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Request
-from kbus.capture import Reader, pcapng
+from kbus import Announcement, Message, MessageId, OrigFrom, Request, abi
+from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.blocks import Damage, read_blocks
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 from kbus.pipeline import batches, scan
 from kbus.pipeline.sections import Section
-from tests.pipeline.captures import capture, info
+from tests.pipeline.captures import NOON, capture, info, swapped
 
 LATEST = 2**63 - 1
 SAMPLES: list[Message] = [
@@ -162,6 +162,23 @@ def test_a_message_of_a_name_that_is_none(name: str) -> None:
     rows, damage = by_scan(capture([*SAMPLES, wrong, *SAMPLES]))
     assert (rows, damage) == by_reader(capture([*SAMPLES, wrong, *SAMPLES]))
     assert (len(rows), len(damage)) == (2 * len(SAMPLES), 1)
+
+
+@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
+@pytest.mark.parametrize("name", ["$.A", "$.Ab", "$.Abc", "$.Abcd"])
+def test_what_follows_a_name_must_be_zero(name: str, order: str) -> None:
+    good = Announcement(name).to_bytes()
+    good = good if order == pcapng.NATIVE else swapped(good)
+    name_at, padding = abi.MESSAGE_HEADER.size, -len(name) % 4
+    for at in range(name_at + len(name), name_at + len(name) + padding):
+        bad = good[:at] + b"\1" + good[at + 1 :]
+        file = io.BytesIO()
+        writer = Writer(file, info(), [0], order)
+        for number, raw in enumerate((good, bad, good)):
+            writer.write(0, NOON, Frame(number + 1, 0, 0), [raw])
+        rows, damage = by_scan(file.getvalue())
+        assert (rows, damage) == by_reader(file.getvalue())
+        assert [row[1] for row in rows] == [1, 3] and len(damage) == 1
 
 
 def test_a_section_that_another_machine_has_written_anew() -> None:

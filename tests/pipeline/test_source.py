@@ -63,6 +63,8 @@ def test_only_the_columns_that_are_asked_for(spark: SparkSession, captures: Path
         ("name = '$.A' and ts >= timestamp'2026-03-01 13:00:00'", 1),
         ("ts < timestamp'2026-03-01 12:00:00.002'", 4),
         ("ts > timestamp'2026-03-01 12:00:00.002' and device <> 'valve'", 6),
+        ("ts <= timestamp'2026-03-01 12:00:00.002'", 6),
+        ("ts >= timestamp'2026-03-01 12:00:00.004' and ts <= timestamp'2026-03-01 12:00:00.005'", 4),
         ("urgent", 3),
     ],
 )
@@ -85,6 +87,8 @@ def test_options_select_without_any_setting(spark: SparkSession, captures: Path)
     assert reader.load(str(captures)).count() == 4
     assert reader.option("since", "2026-03-01T13:00:00").load(str(captures)).count() == 2
     assert reader.option("until", "2026-03-01T13:00:00.0025Z").load(str(captures)).count() == 1
+    some = reader.option("since", "2026-03-01T12:00:00.002").option("until", "2026-03-01T12:00:00.003Z")
+    assert some.load(str(captures)).count() == 1, "since belongs to it, until does not"
     with pytest.raises(PySparkException, match="yesterday"):
         reader.option("since", "yesterday").load(str(captures)).count()
 
