@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kbus import Message, MessageId, abi
-from kbus.pipeline import derive
+from kbus.pipeline import answers, derive
 from kbus.pipeline.ingest import ingest
 from kbus.pipeline.report import write_report
-from kbus.pipeline.scope import Scope
+from kbus.pipeline.scope import Scope, Tables
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import slow
 from tests.pipeline.captures import NOON, capture, info
@@ -152,6 +152,7 @@ def test_traffic_is_that_of_all_hours(told: Page) -> None:
         in told.sections["rates"]
     )
     assert told.scope.endswith("2026-03-01 12:00 to 2026-05-02 23:00 UTC.")
+    assert "100 % of the messages of its bus since recording began." in told.sections["rates"]
     assert f"1,440 of {HOURS:,} hours are shown, the 60 days up to the latest" in told.sections["rates"]
 
 
@@ -177,8 +178,16 @@ def test_wrong_clocks_make_nobody_silent(with_wrong_clocks: Page) -> None:
     assert with_wrong_clocks.levels["Silence"] == "watch"
 
 
+def test_where_no_clock_is_right_they_are_compared(
+    spark: SparkSession, fleet: tuple[Warehouse, Path], with_wrong_clocks: Page
+) -> None:
+    (row,) = answers.silent(Tables(spark, fleet[0], Scope(device="unset"))).collect()
+    assert (row.device, row.behind_s, row.is_clock_right) == ("unset", 0, True)
+
+
 def test_wrong_clocks_do_not_stretch_the_axis(with_wrong_clocks: Page) -> None:
     rates = with_wrong_clocks.sections["rates"]
     assert "2026" in rates and "1970" not in rates and "2100" not in rates
     assert with_wrong_clocks.scope.endswith("2026-03-01 12:00 to 2026-05-02 23:00 UTC.")
     assert f"1,440 of {HOURS + 2:,} hours are shown" in rates
+    assert "(its clock is wrong)" in with_wrong_clocks.sections["devices"]

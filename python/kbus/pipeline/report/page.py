@@ -289,7 +289,7 @@ def _devices(facts: Facts) -> str:
         return plots.spark_line(values, f"Messages of {escape(row['device'])} by hour")
 
     def heard(row: Row) -> str:
-        return words.moment(row["last_ts"]) + ("" if row["is_clock_right"] else " (its clock is wrong)")
+        return words.moment(row["last_ts"]) + " (its clock is wrong)" * (row["is_clock_right"] is False)
 
     fields: list[Field] = [
         ("device", _text("device")),
