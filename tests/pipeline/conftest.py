@@ -22,6 +22,7 @@ OPTIONS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A module's tables are made once, by the process that has all its tests."""
     for item in items:
