@@ -13,6 +13,7 @@
 static DEFINE_MUTEX(kbus_devs_lock);
 static struct kbus_dev *kbus_devs[KBUS_MAX_DEVICES];	/* without gaps */
 static unsigned int kbus_nr_devs;
+static unsigned int kbus_nr_open;	/* of them, those that stay; written under the lock */
 static dev_t kbus_devt;
 static struct cdev kbus_cdev;
 
@@ -73,6 +74,9 @@ struct kbus_dev *kbus_dev_get(unsigned int index)
 {
 	struct kbus_dev *dev;
 
+	/* A task may hold the lock and get no processor: nobody else is to wait for that. */
+	if (index < smp_load_acquire(&kbus_nr_open))
+		return kbus_devs[index];
 	mutex_lock(&kbus_devs_lock);
 	dev = index < kbus_nr_devs ? kbus_devs[index] : NULL;
 	mutex_unlock(&kbus_devs_lock);
@@ -127,8 +131,11 @@ int kbus_dev_new(unsigned int *index)
 
 	mutex_lock(&kbus_devs_lock);
 	err = kbus_dev_add();
-	if (!err)
+	if (!err) {
 		*index = kbus_nr_devs - 1;
+		/* Pairs with kbus_dev_get(). */
+		smp_store_release(&kbus_nr_open, kbus_nr_devs);
+	}
 	mutex_unlock(&kbus_devs_lock);
 	return err;
 }
@@ -193,6 +200,9 @@ int kbus_devs_init(void)
 		err = kbus_dev_add();
 	if (err)
 		kbus_devs_free();
+	else
+		/* Pairs with kbus_dev_get(). */
+		smp_store_release(&kbus_nr_open, kbus_nr_devs);
 	mutex_unlock(&kbus_devs_lock);
 	if (!err)
 		return 0;
