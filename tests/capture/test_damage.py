@@ -363,3 +363,43 @@ def test_what_describes_another_device_is_not_trusted(order: str) -> None:
     other = pcapng.block(order, pcapng.INTERFACE_DESCRIPTION, pcapng.INTERFACE[order].pack(1, 0, 0))
     records, _ = read(bytes(28) + other + DATA[order][BEGINS[0] :], strict=False)
     assert [each.message for each in records] == MESSAGES
+
+
+LATHE = capture(MESSAGES[:20], buses=[0, 3], info={**INFO, "bus": [0, 3]})
+PRESS = {
+    order: capture(MESSAGES[20:40], order, buses=[0, 3], info={**INFO, "device": "press", "bus": [0, 3]})
+    for order in DATA
+}
+SEAM = len(LATHE)
+
+
+def zeros(begin: int, end: int) -> list[tuple[int, bytes]]:
+    return [(SEAM + begin, bytes(end - begin))]
+
+
+@pytest.mark.parametrize("order", DATA)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        # kind and magic number, so that it is a block like others that nobody knows
+        [(SEAM, b"\x0b"), (SEAM + 8, b"\x00")],
+        zeros(-24, 24),
+        zeros(0, 16),
+        zeros(-24, 8),
+        [(SEAM - 4, b"\xff"), (SEAM + 4, b"\xff\xff")],
+        zeros(-100, 40),
+    ],
+    ids=["kind and magic", "seam", "begin", "up to magic", "both lengths", "statistics and more"],
+)
+def test_what_hides_a_header_gives_no_message_to_another_machine(
+    wrong: list[tuple[int, bytes]], order: str
+) -> None:
+    """Messages behind it are of a machine that is not known, and that is told."""
+    data = bytearray(LATHE + PRESS[order])
+    for at, what in wrong:
+        data[at : at + len(what)] = what
+    records, damage = read(bytes(data), strict=False)
+    assert [each.message for each in records] == MESSAGES[:40]
+    devices = [each.facts.section.info.get("device") for each in records]
+    assert devices == ["lathe"] * 20 + [None] * 20
+    assert damage

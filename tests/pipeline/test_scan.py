@@ -277,3 +277,14 @@ def test_what_may_grow_is_left_for_later() -> None:
                 begin, section = found
     assert seen == list(range(1, len(SAMPLES) + 1))
     assert [number for number, _ in groupby(seen)] == seen
+
+
+@pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
+def test_what_hides_a_header(order: str) -> None:
+    """Each word around a header that is zero, and those that follow it."""
+    before, behind = capture(SAMPLES), capture(SAMPLES, info("valve"), order)
+    for at in range(-28, 60, 4):
+        for length in (4, 12, 24, 60):
+            raw = bytearray(before + behind)
+            raw[len(before) + at : len(before) + at + length] = bytes(length)
+            assert by_scan(bytes(raw)) == by_reader(bytes(raw)), (at, length)

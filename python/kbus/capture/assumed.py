@@ -12,6 +12,8 @@ from .pcapng import Block
 
 #: Interfaces that may be missing in a section whose header does not tell the devices.
 _MOST = 16
+#: Said of a description where a section has messages
+HEADER_IS_LOST = "a description that follows messages: the section header before it is damaged"
 
 
 class Interface(NamedTuple):

@@ -133,26 +133,29 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
     source = _Input(file)
     search = Search()
     order: Optional[str] = None
+    has_packets = False
     while source.have(1):
         found = block_at(source, order)
         if isinstance(found, Block):
             if found.kind == SECTION_HEADER:
-                order = found.order
+                order, has_packets = found.order, False
+            has_packets |= found.kind == ENHANCED_PACKET
             source.at += len(found.raw)
             yield found
             continue
         begin = source.offset
         reason, is_torn = found
-        is_lost = not is_torn and is_header_lost(source, order)
+        search.header_is_lost = not is_torn and is_header_lost(source, order)
         if is_torn:
             source.at += source.left()
         else:
-            order = search.go_on(source, None if is_lost else order)
+            order = search.go_on(source, order, has_packets)
         is_end = reason == FILE_ENDS and not source.left()
         yield Damage(begin, source.offset - begin, source.error if is_end and source.error else reason)
         if is_end:
             return
-        if is_lost and order and not is_header(source):
+        if search.header_is_lost and order and not is_header(source):
+            has_packets = False
             yield header_in_place(order, begin)
     if source.error:
         yield Damage(source.offset, 0, source.error)
@@ -253,25 +256,32 @@ def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
     return bool((captured + 3) & ~3 == length - PACKET[order].size - OVERHEAD)
 
 
-def _candidates(*orders: str, kinds: Sequence[int] = (ENHANCED_PACKET,)) -> re.Pattern[bytes]:
-    """What may be the beginning of a block that can be trusted: a section header, or one of these."""
+def _candidates(*orders: str, descriptions: Sequence[str] = ()) -> re.Pattern[bytes]:
+    """What may be the beginning of a block that can be trusted, or shows that there was a section header.
+
+    These are a section header, its magic number, packets of these ``orders``, and ``descriptions`` of those.
+    """
     # A header whose magic number is damaged is none.
     magic = [re.escape(struct.pack(order + "I", BYTE_ORDER_MAGIC)) for order in (LITTLE, BIG)]
-    header = re.escape(U32[NATIVE].pack(SECTION_HEADER))
-    found = [header + b"....(?:" + b"|".join(magic) + b")"]
+    found = [re.escape(U32[NATIVE].pack(SECTION_HEADER)) + b"....(?:" + b"|".join(magic) + b")"]
+    found += map(re.escape, _MAGIC_AND_VERSION)
     # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
     fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
     length = [fours, b".", b".", b"[\\0-\\x0f]"]
-    for order in orders:
-        for kind in kinds:
-            in_order = b"".join(length if order == LITTLE else length[::-1])
-            found.append(re.escape(U32[order].pack(kind)) + in_order)
+    kinds = [(order, ENHANCED_PACKET) for order in orders]
+    kinds += [(order, INTERFACE_DESCRIPTION) for order in descriptions]
+    for order, kind in kinds:
+        in_order = b"".join(length if order == LITTLE else length[::-1])
+        found.append(re.escape(U32[order].pack(kind)) + in_order)
     return re.compile(b"|".join(found), re.DOTALL)
 
 
-_CANDIDATES = {order: _candidates(order) for order in (LITTLE, BIG)}
-#: Where a section's header is lost: its descriptions, too, in either order
-_BEHIND_HEADER = _candidates(LITTLE, BIG, kinds=(ENHANCED_PACKET, INTERFACE_DESCRIPTION))
+#: Where the section has its header and no packets yet
+_AT_BEGIN = {order: _candidates(order) for order in (LITTLE, BIG)}
+#: Where it has packets, so that what describes an interface belongs to another section
+_AMONG_PACKETS = {order: _candidates(order, descriptions=(LITTLE, BIG)) for order in (LITTLE, BIG)}
+#: Where a section's header is lost
+_BEHIND_HEADER = _candidates(LITTLE, BIG, descriptions=(LITTLE, BIG))
 
 
 class Search:
@@ -280,21 +290,30 @@ class Search:
     What looks like a packet, and is none, costs what it is long. There may be many of them, one inside the
     other, if somebody has sent such data. So for each byte of the file two at most are looked at, and some
     more; then the search goes on behind what has cost too much. ``begin`` is where reading began.
+
+    ``header_is_lost`` tells whether there was a section header, or the beginning of a section, in what has
+    been passed over since it was set to False.
     """
 
     def __init__(self, begin: int = 0) -> None:
         self._begin = begin
         self._looked_at = 0
+        self.header_is_lost = False
 
-    def go_on(self, source: Source, order: Optional[str]) -> Optional[str]:
+    def go_on(self, source: Source, order: Optional[str], has_packets: bool) -> Optional[str]:
         """Go on to that block, or to the end, and return the order of what is there.
 
         Blocks begin at multiples of 4 from here. If no ``order`` is given, the section's header is lost: then
-        what describes an interface of a recorder is such a block as well.
+        what describes an interface of a recorder is such a block as well. So it is if the section
+        ``has_packets``, and then the header of another one is lost.
 
         What ``source.have`` raises may come from here. Then the search can be gone on with.
         """
-        words = _CANDIDATES[order] if order else _BEHIND_HEADER
+        if self.header_is_lost:
+            order = None
+        words = _BEHIND_HEADER
+        if order:
+            words = _AMONG_PACKETS[order] if has_packets else _AT_BEGIN[order]
         while source.have(OVERHEAD):
             match = words.search(source.data, source.at)
             while match and (match.start() - source.at) % 4:
@@ -306,7 +325,11 @@ class Search:
             source.at = match.start()
             if not source.have(OVERHEAD):
                 break
-            own = order or (LITTLE if source.data[source.at] else BIG)
+            if bytes(source.data[source.at : source.at + 8]) in _MAGIC_AND_VERSION:
+                self.header_is_lost, order, words = True, None, _BEHIND_HEADER
+                source.at += 4
+                continue
+            own = LITTLE if source.data[source.at] else BIG
             if _is_no_block(source, own):
                 source.at += 4
                 continue
@@ -314,6 +337,7 @@ class Search:
             if not isinstance(found, Block):
                 source.at += 4
             elif _can_be_trusted(found):
+                self.header_is_lost |= found.kind == INTERFACE_DESCRIPTION
                 return found.order
             else:
                 self._looked_at += len(found.raw)
@@ -326,11 +350,11 @@ class Search:
 def _can_be_trusted(block: Block) -> bool:
     """Return whether a recorder has made this."""
     if block.kind == INTERFACE_DESCRIPTION:
-        return _is_recorders(block)
+        return is_recorders(block)
     return block.kind == SECTION_HEADER or has_frame(block)
 
 
-def _is_recorders(description: Block) -> bool:
+def is_recorders(description: Block) -> bool:
     """Return whether this describes a KBUS device."""
     linktype, _, _ = INTERFACE[description.order].unpack_from(description.raw, 8)
     try:

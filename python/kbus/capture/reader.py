@@ -18,7 +18,7 @@ from .. import Message, names, wire
 from ..messages import received
 from . import assumed, frame, header, pcapng
 from .assumed import Interface
-from .blocks import Damage, read_blocks
+from .blocks import Damage, is_recorders, read_blocks
 from .gunzip import MaybeGzip
 from .pcapng import Block
 
@@ -114,6 +114,7 @@ class Reader:
         self.damage: list[Damage] = []
         self.statistics: list[Statistics] = []
         self.sections: list[Section] = []
+        self._has_packets = False
         self._blocks = self._read(MaybeGzip(file))
 
     def __enter__(self) -> Reader:
@@ -163,18 +164,26 @@ class Reader:
 
     def _take(self, block: Block) -> Optional[Record]:
         if block.kind == pcapng.SECTION_HEADER:
-            self.sections.append(Section(block.order, block.offset, {}))
+            self._begin_section(block)
             self.sections[-1].info.update(info_of(block))
         elif block.kind == pcapng.INTERFACE_DESCRIPTION:
+            if self._has_packets and "recorder" in self.sections[-1].info and is_recorders(block):
+                self._begin_section(block)
+                self._damaged(Damage(block.offset, 0, assumed.HEADER_IS_LOST))
             self._describe(block, self.sections[-1])
         elif block.kind == pcapng.INTERFACE_STATISTICS:
             self.statistics.append(_statistics(block, self.sections[-1]))
         elif block.kind == pcapng.ENHANCED_PACKET:
+            self._has_packets = True
             section, count = self.sections[-1], len(self.sections[-1].interfaces)
             if pcapng.interface_of(block) >= count and not self.strict:
                 self._assume(assumed.for_packet(block, section.buses, count), block, section)
             return _record(block, section)
         return None
+
+    def _begin_section(self, block: Block) -> None:
+        self.sections.append(Section(block.order, block.offset, {}))
+        self._has_packets = False
 
     def _describe(self, block: Block, section: Section) -> None:
         interfaces = section.interfaces

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbus.capture import assumed, pcapng, reader
-from kbus.capture.blocks import Damage, Search, block_at, header_in_place, is_header, is_header_lost
+from kbus.capture.blocks import (
+    Damage,
+    Search,
+    block_at,
+    header_in_place,
+    is_header,
+    is_header_lost,
+    is_recorders,
+)
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 
@@ -192,14 +200,15 @@ def scan(
                         yield Damage(window.offset, window.left(), window.error or reason)
                         window.at = len(window.data)
                     break
-                damage = _Damaged(window.offset, reason, is_header_lost(window, sections.order))
-            next_order = search.go_on(window, None if damage.is_header_lost else sections.order)
+                damage = _Damaged(window.offset, reason)
+                search.header_is_lost = is_header_lost(window, sections.order)
+            next_order = search.go_on(window, sections.order, sections.has_packets)
             if may_grow and not window.left():
                 # What follows may yet show that this is less.
                 window.at = damage.offset - window.base
                 break
             yield Damage(damage.offset, window.offset - damage.offset, damage.reason)
-            if damage.is_header_lost and next_order and not is_header(window):
+            if search.header_is_lost and next_order and not is_header(window):
                 yield from sections.take(header_in_place(next_order, damage.offset))
                 if next_order != order:
                     order, packets = next_order, None
@@ -213,11 +222,10 @@ def scan(
 
 
 class _Damaged(NamedTuple):
-    """Where damage begins, why, and whether a section's header is lost there."""
+    """Where damage begins, and why."""
 
     offset: int
     reason: str
-    is_header_lost: bool
 
 
 class _Sections:
@@ -231,6 +239,11 @@ class _Sections:
         """The byte order of the section; None if there is none."""
         return self.now.order if self.now else None
 
+    @property
+    def has_packets(self) -> bool:
+        """Whether the section has any, so far."""
+        return bool(self.now and self.now.capture)
+
     def take(self, block: Block) -> Iterator[Found]:
         """Yield what a block is. If it has no section, it is nothing."""
         try:
@@ -238,6 +251,9 @@ class _Sections:
                 self.now = section(block, {})
                 self.now = section(block, reader.info_of(block))
             elif self.now and block.kind == pcapng.INTERFACE_DESCRIPTION:
+                if self.has_packets and self.now.recorder and is_recorders(block):
+                    self.now = section(header_in_place(block.order, block.offset), {})
+                    yield Damage(block.offset, 0, assumed.HEADER_IS_LOST)
                 yield from self._describe(block, self.now)
             elif self.now and block.kind == pcapng.INTERFACE_STATISTICS:
                 yield _counts(block, self.now)
