@@ -14,7 +14,7 @@ from kbus.capture.part import PartFile
 from kbus.capture.recover import recover
 from kbus.cli import main
 
-from .captures import capture, numbered, read
+from .captures import INFO, capture, numbered, read
 from .test_cli_files import run
 
 
@@ -137,3 +137,14 @@ def test_what_another_one_has_left_is_named(tmp_path: Path, capsys: pytest.Captu
     assert err == (
         f"kbus recover: {left} is there already: another one makes it, or has died; then remove it\n"
     )
+
+
+def test_a_description_that_was_damaged_may_come_late(tmp_path: Path) -> None:
+    """Where it is needed first, which is behind messages of another device."""
+    data = bytearray(capture(numbered(20), buses=[0, 3], info={**INFO, "bus": [0, 3]}))
+    at = data.index(b"kbus3") - 20
+    data[at : at + 4] = b"\xff\xff\xff\xff"
+    whole = tmp_path / "whole.pcapng"
+    (tmp_path / "x.pcapng").write_bytes(data)
+    recover(tmp_path / "x.pcapng", whole)
+    assert [each.facts.bus for each in read(whole)[0]] == [0, 3] * 10

@@ -44,6 +44,15 @@ def before(buses: Sequence[int], count: int, bus: Optional[int]) -> list[Interfa
     return [damaged(buses, index) for index in range(count, end)]
 
 
+def is_of_another_section(buses: Sequence[int], count: int, bus: Optional[int]) -> bool:
+    """Return whether a description that follows the messages of a recorder is that of another recording.
+
+    It describes device ``bus``. The device that is missing next, after ``count`` interfaces, may follow:
+    recovering puts it where it is needed. What is no KBUS device is no recorder's.
+    """
+    return bus is not None and not (count < len(buses) and buses[count] == bus)
+
+
 def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface]:
     """Return the interfaces that are missing after ``count`` of them, if a packet is of one of those.
 

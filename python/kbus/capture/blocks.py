@@ -350,18 +350,19 @@ class Search:
 def _can_be_trusted(block: Block) -> bool:
     """Return whether a recorder has made this."""
     if block.kind == INTERFACE_DESCRIPTION:
-        return is_recorders(block)
+        return bus_of(block) is not None
     return block.kind == SECTION_HEADER or has_frame(block)
 
 
-def is_recorders(description: Block) -> bool:
-    """Return whether this describes a KBUS device."""
+def bus_of(description: Block) -> Optional[int]:
+    """Return the number of the KBUS device that this describes, or None."""
     linktype, _, _ = INTERFACE[description.order].unpack_from(description.raw, 8)
     try:
         options = dict(options_of(description, INTERFACE[description.order].size))
     except ValueError:
-        return False
-    return linktype == LINKTYPE_KBUS and bool(re.fullmatch(rb"kbus\d+", options.get(IF_NAME, b"")))
+        return None
+    name = re.fullmatch(rb"kbus(\d{1,9})", options.get(IF_NAME, b""))
+    return int(name[1]) if name and linktype == LINKTYPE_KBUS else None
 
 
 def _is_no_block(source: Source, order: str) -> bool:

@@ -18,7 +18,7 @@ from .. import Message, names, wire
 from ..messages import received
 from . import assumed, frame, header, pcapng
 from .assumed import Interface
-from .blocks import Damage, is_recorders, read_blocks
+from .blocks import Damage, bus_of, read_blocks
 from .gunzip import MaybeGzip
 from .pcapng import Block
 
@@ -167,7 +167,9 @@ class Reader:
             self._begin_section(block)
             self.sections[-1].info.update(info_of(block))
         elif block.kind == pcapng.INTERFACE_DESCRIPTION:
-            if self._has_packets and "recorder" in self.sections[-1].info and is_recorders(block):
+            section = self.sections[-1]
+            is_lost = assumed.is_of_another_section(section.buses, len(section.interfaces), bus_of(block))
+            if self._has_packets and "recorder" in section.info and is_lost:
                 self._begin_section(block)
                 self._damaged(Damage(block.offset, 0, assumed.HEADER_IS_LOST))
             self._describe(block, self.sections[-1])

@@ -15,10 +15,10 @@ from kbus.capture.blocks import (
     Damage,
     Search,
     block_at,
+    bus_of,
     header_in_place,
     is_header,
     is_header_lost,
-    is_recorders,
 )
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
@@ -251,7 +251,9 @@ class _Sections:
                 self.now = section(block, {})
                 self.now = section(block, reader.info_of(block))
             elif self.now and block.kind == pcapng.INTERFACE_DESCRIPTION:
-                if self.has_packets and self.now.recorder and is_recorders(block):
+                now, bus = self.now, bus_of(block)
+                is_lost = assumed.is_of_another_section(now.buses, len(now.interfaces), bus)
+                if self.has_packets and now.recorder and is_lost:
                     self.now = section(header_in_place(block.order, block.offset), {})
                     yield Damage(block.offset, 0, assumed.HEADER_IS_LOST)
                 yield from self._describe(block, self.now)
