@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
@@ -15,12 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbus.capture.blocks import Damage
+from kbus.capture.reader import open_file
 
 from .batches import Messages, messages
 from .buckets import bucket_of
 from .parquet import Parts
-from .paths import GZIP, Upload, existing
-from .scan import Counts, End, Range, outline, scan
+from .paths import Upload, existing, is_gzip
+from .scan import Counts, End, Range, outline, scan_part
 from .stretches import Covered, Stretches
 from .warehouse import Part, Partition, Warehouse
 
@@ -50,12 +50,11 @@ def inspect(uploads: list[Upload], split: int) -> list[Inspected]:
 
 def _inspect(upload: Upload, split: int) -> Inspected:
     try:
-        with Path(upload.path).open("rb") as file:
+        with open_file(upload.path) as file:
             digest = hashlib.sha256()
             while data := file.read(_READ):
                 digest.update(data)
-            file.seek(0)
-            captures, ranges = outline(file, None if upload.path.endswith(GZIP) else split)
+            captures, ranges = outline(file, None if is_gzip(file) else split)
     except OSError as error:
         return Inspected(upload, error=error.strerror or str(error))
     return Inspected(upload, digest.hexdigest(), captures, ranges)
@@ -98,9 +97,8 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
     for path, part in todo:
         health = Health(path)
         section_begin = -1
-        with Path(existing(path)).open("rb") as file:
-            file.seek(part.begin)
-            for found in messages(scan(file, part.begin, part.end, part.section)):
+        with open_file(existing(path)) as file:
+            for found in messages(scan_part(file, part)):
                 if isinstance(found, Messages):
                     if found.section.begin != section_begin:
                         section_begin, capture = found.section.begin, found.section.capture

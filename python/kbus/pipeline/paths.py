@@ -6,11 +6,11 @@ from __future__ import annotations
 import glob
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 #: How the name of a capture ends that is still being written
 PART = ".part"
-GZIP = ".gz"
+_GZIP = b"\x1f\x8b"
 
 
 class Upload(NamedTuple):
@@ -51,6 +51,14 @@ def _below(directory: str) -> list[str]:
         directories[:] = [name for name in directories if not name.startswith((".", "_"))]
         files += [str(Path(top, name)) for name in names if not name.startswith((".", "_"))]
     return files
+
+
+def is_gzip(file: BinaryIO) -> bool:
+    """Return whether a file is of gzip, whatever its name is. It stands at its beginning then."""
+    file.seek(0)
+    begin = file.read(len(_GZIP))
+    file.seek(0)
+    return begin == _GZIP
 
 
 def existing(path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Optional
 
 import pyarrow as pa
@@ -13,10 +12,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kbus.capture.blocks import Damage
+from kbus.capture.reader import open_file
 
 from . import schemas
 from .batches import Messages, messages, source_batch
-from .scan import Found, Piece, Range, scan
+from .scan import Found, Piece, Range, scan_part
 from .sections import Section
 from .selection import Selection, filtered
 
@@ -76,10 +76,8 @@ def wanted_columns(schema: StructType) -> pa.Schema:
 
 def read_range(path: str, part: Range, settings: Settings, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield rows of the data source from part of a file. Raises CorruptCapture in the mode FAILFAST."""
-    with Path(path).open("rb") as file:
-        file.seek(part.begin)
-        found = scan(file, part.begin, part.end, part.section)
-        for each in messages(_wanted(found, settings.selection)):
+    with open_file(path) as file:
+        for each in messages(_wanted(scan_part(file, part), settings.selection)):
             if isinstance(each, Messages):
                 keep = settings.selection.rows(each)
                 if keep is None or keep.any():

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Generator, Iterator
-from typing import BinaryIO, NamedTuple, Optional, Union
+from typing import BinaryIO, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,14 @@ from kbus.capture.blocks import (
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 
+from .paths import is_gzip
 from .sections import Section, section
 from .walk import Packets, Run
 
 #: Bytes that are looked at together. A longer block is looked at alone.
 PIECE = 2 << 20
+#: The damage that it is when a file lacks what a range of it is to have
+SHORTER = "the file is shorter than when it was looked at"
 
 
 class Piece(NamedTuple):
@@ -75,10 +79,17 @@ class Range(NamedTuple):
     section: Optional[Section]
 
 
+class _Readable(Protocol):
+    """Bytes, one after the other: ``read`` returns none only at the end."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return up to ``count`` bytes."""
+
+
 class _Window:
     """What has been read of a file and not been dealt with. Reading goes beyond ``end`` only if it must."""
 
-    def __init__(self, file: MaybeGzip, begin: int, end: Optional[int]) -> None:
+    def __init__(self, file: _Readable, begin: int, end: Optional[int]) -> None:
         self._file = file
         self._end = end
         self.data = b""
@@ -163,11 +174,16 @@ def scan(
 ) -> Iterator[Found]:
     """Yield what begins in a file from ``begin`` on and before ``end``, if that is given, and an ``End``.
 
-    ``file`` stands at ``begin``, which must be where a block begins, and ``known`` be the section there.
-    ``end`` counts bytes as they are without gzip. If the file ``may_grow``, what is not whole at its end is
-    no damage, but left for later.
+    A block must begin at ``begin``, and ``known`` be the section there. ``file`` must be seekable. ``end``
+    counts bytes as they are without gzip. If the file ``may_grow``, what is not whole at its end is no
+    damage, but left for later. Raises ValueError for gzip that is not to be read from its beginning.
     """
-    window = _Window(MaybeGzip(file), begin, end)
+    size = file.seek(0, os.SEEK_END)
+    is_zipped = is_gzip(file)
+    if begin and is_zipped:
+        raise ValueError(f"gzip can not be read from byte {begin} on")
+    file.seek(begin)
+    window = _Window(MaybeGzip(file) if is_zipped else file, begin, end)
     search = Search(begin)
     sections = _Sections(known)
     damage: Optional[_Damaged] = None
@@ -198,7 +214,7 @@ def scan(
                 if is_torn:
                     if not may_grow or window.error:
                         yield Damage(window.offset, window.left(), window.error or reason)
-                        window.at = len(window.data)
+                        window.at, window.error = len(window.data), None
                     break
                 damage = _Damaged(window.offset, reason)
                 search.header_is_lost = is_header_lost(window, sections.order)
@@ -218,7 +234,27 @@ def scan(
             packets = None
     if window.error and not window.left() and not may_grow:
         yield Damage(window.offset, 0, window.error)
+    if not may_grow and (begin > size or window.offset < (end or 0)):
+        yield Damage(window.offset, (end or begin) - window.offset, SHORTER)
     yield End(window.offset, sections.now)
+
+
+def scan_part(file: BinaryIO, part: Range) -> Iterator[Found]:
+    """Yield what begins in a part of a file, see ``scan``.
+
+    Gzip, as the file may be by now, is read from its beginning, and what is before the part is left out.
+    """
+    if not part.begin or not is_gzip(file):
+        yield from scan(file, *part)
+        return
+    for found in scan(file, 0, part.end):
+        if isinstance(found, Piece):
+            begins, ends = found.run
+            is_in = begins * 4 + found.offset >= part.begin
+            if is_in.any():
+                yield found._replace(run=Run(begins[is_in], ends[is_in]))
+        elif not isinstance(found, Damage) or found.offset >= part.begin:
+            yield found
 
 
 class _Damaged(NamedTuple):

@@ -31,7 +31,6 @@ come whatever is selected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Union
 
 import pyarrow as pa
@@ -44,8 +43,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kbus.capture.reader import open_file
+
 from . import schemas
-from .paths import GZIP, uploads
+from .paths import is_gzip, uploads
 from .reading import WHOLE, CorruptCapture, Settings, Task, read_range, wanted_columns
 from .scan import Range, outline
 from .stream_source import RANGES, KbusStreamReader
@@ -111,9 +112,10 @@ class KbusReader(DataSourceReader):
         parts: list[tuple[str, Range]] = []
         room = self.settings.split
         for path, size, _ in uploads(self.settings.path):
-            if size > self.settings.split and not path.endswith(GZIP):
-                with Path(path).open("rb") as file:
-                    tasks += [Task(((path, each),)) for each in outline(file, self.settings.split).ranges]
+            if size > self.settings.split:
+                with open_file(path) as file:
+                    split = None if is_gzip(file) else self.settings.split
+                    tasks += [Task(((path, each),)) for each in outline(file, split).ranges]
                 continue
             if parts and size > room:
                 tasks.append(Task(tuple(parts)))

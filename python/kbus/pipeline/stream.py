@@ -17,13 +17,14 @@ from typing import Optional
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus.capture.blocks import Damage
+from kbus.capture.reader import open_file
 
 from ..cli.ksocks import EndSignals
 from . import tasks
 from .ingest import SPLIT, Ingested, rounds, take
 from .loading import Inspected
 from .paths import Upload, existing
-from .scan import Piece, Range, scan
+from .scan import Piece, Range, scan_part
 from .stream_source import FORGOTTEN, section_at
 from .warehouse import Warehouse
 
@@ -89,7 +90,7 @@ def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint:
         if row.section is None:
             each.damage.append(Damage(row.begin, row.end - row.begin, FORGOTTEN))
         else:
-            with Path(path).open("rb") as file:
+            with open_file(path) as file:
                 each.ranges.append(Range(row.begin, row.end, section_at(file, row.section)))
     taken = Ingested()
     sections = tasks.run(batch.sparkSession, _captures, list(files.values()), "looking at files")
@@ -108,8 +109,7 @@ def _captures(each: Inspected) -> list[str]:
     """Return the sections of the parts of a file that are to be read."""
     captures: dict[str, None] = {}
     for part in each.ranges:
-        with Path(existing(each.upload.path)).open("rb") as file:
-            file.seek(part.begin)
-            found = scan(file, part.begin, part.end, part.section)
+        with open_file(existing(each.upload.path)) as file:
+            found = scan_part(file, part)
             captures.update((one.section.capture, None) for one in found if isinstance(one, Piece))
     return list(captures)

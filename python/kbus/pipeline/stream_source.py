@@ -2,8 +2,9 @@
 """The data source ``kbus``, streaming: the files of a directory to which captures are uploaded.
 
 What has been read of a file is a number of bytes, up to which it is whole blocks. A file may grow; it may
-also be renamed from ``X.part`` to ``X``. What is not whole at its end waits; when the file has not been
-written to for ``settle`` seconds, it is damage. It is read all the same if the file grows after all.
+also be renamed from ``X.part`` to ``X``. What is not whole at its end waits, and so does all of a file of
+gzip that is not whole; when the file has not been written to for ``settle`` seconds, its end is damage. It is
+read all the same if the file grows after all.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, BinaryIO, NamedTuple, Optional
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,9 +24,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kbus.capture.blocks import Damage
+from kbus.capture.reader import open_file
 
 from .batches import source_batch
-from .paths import GZIP, PART, Upload, existing, uploads
+from .paths import PART, Upload, existing, is_gzip, uploads
 from .reading import Settings, Task, read_range
 from .scan import End, Piece, Range, scan
 from .sections import Section
@@ -38,15 +39,17 @@ FORGOTTEN = "a file ends inside a block, and nothing more has come"
 class Position(NamedTuple):
     """How far a file has been read.
 
-    ``offset`` is where the next block begins, ``section`` where its section does (-1: none yet). ``told`` is
-    the size up to which it has been said that the rest is damage. ``gone`` is 1 when the file was missing the
-    last time.
+    ``offset`` is where the next block begins, ``section`` where its section does (-1: none yet, or gzip);
+    both count bytes as they are without gzip. ``told`` is the size of the file, as it is, of which nothing
+    more was expected. ``gone`` is 1 when the file was missing the last time. ``torn`` is where the damage
+    ends that begins at ``offset`` then; -1 if there was none.
     """
 
     offset: int = 0
     section: int = -1
     told: int = 0
     gone: int = 0
+    torn: int = -1
 
     def text(self) -> str:
         """Return it as it is in Spark's log of offsets."""
@@ -127,14 +130,15 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _advance(self, upload: Upload, position: Position, room: Optional[int]) -> Position:
         """Return how far the file can be read; if there is no ``room`` left behind a piece, that far."""
-        if upload.path.endswith(GZIP):
-            return self._advance_gzip(upload, position)
-        if upload.size <= max(position.offset, position.told):
+        if upload.size <= position.told:
             return position
         settled = time.time() - upload.mtime_ns / 1e9 > self._settings.settle
-        with Path(upload.path).open("rb") as file:
+        with open_file(upload.path) as file:
+            if is_gzip(file):
+                return self._advance_gzip(file, upload.size, position, settled)
+            if upload.size <= position.offset:
+                return position
             known = section_at(file, position.section)
-            file.seek(position.offset)
             for found in scan(file, position.offset, upload.size, known, may_grow=True):
                 if isinstance(found, Piece):
                     end = found.offset + int(found.run.ends[-1]) * 4
@@ -145,23 +149,24 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     section = found.section.begin if found.section else -1
                     offset = min(found.offset, upload.size) if found.section is None else found.offset
                     is_left = settled and offset < upload.size
-                    position = Position(offset, section, upload.size if is_left else position.told)
+                    if is_left:
+                        position = Position(offset, section, upload.size, torn=upload.size)
+                    else:
+                        position = Position(offset, section, position.told)
         return position
 
-    def _advance_gzip(self, upload: Upload, position: Position) -> Position:
+    def _advance_gzip(self, file: BinaryIO, size: int, position: Position, settled: bool) -> Position:
         """Return the whole of a file of gzip, if it is whole, or nothing more is expected."""
-        if position.offset or position.told >= upload.size:
-            return position
-        settled = time.time() - upload.mtime_ns / 1e9 > self._settings.settle
-        end: int = position.offset
-        is_whole = True
-        with Path(upload.path).open("rb") as file:
-            for found in scan(file):
-                if isinstance(found, Damage) and "gzip" in found.reason:
-                    is_whole = False
-                elif isinstance(found, End):
-                    end = found.offset
-        return Position(end, -1, upload.size) if is_whole or settled else position
+        end = 0
+        torn: Optional[Damage] = None
+        for found in scan(file):
+            if isinstance(found, Damage) and "gzip" in found.reason:
+                torn = found
+            elif isinstance(found, End):
+                end = found.offset
+        if torn is None:
+            return Position(max(end, position.offset), -1, size)
+        return Position(max(torn.offset, position.offset), -1, size, torn=end) if settled else position
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """Return a task for files that are together up to the option ``split``."""
@@ -178,12 +183,12 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     parts, tails, room = [], [], self._settings.split
                 parts.append((path, self._range(path, first, last)))
                 room -= last.offset - first.offset
-            if last.told > first.told and not path.endswith(GZIP):
-                tails.append(Tail(path, last.offset, last.told))
+            if last.told > first.told and last.torn >= 0:
+                tails.append(Tail(path, last.offset, last.torn))
         return [*tasks, StreamTask(tuple(parts), tuple(tails))] if parts or tails else tasks
 
     def _range(self, path: str, first: Position, last: Position) -> Range:
-        with Path(existing(path)).open("rb") as file:
+        with open_file(existing(path)) as file:
             return Range(first.offset, last.offset, section_at(file, first.section))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -218,7 +223,6 @@ def section_at(file: Any, begin: int) -> Optional[Section]:
     """Return the section that begins there, with all that is said before its first packet; None for -1."""
     if begin < 0:
         return None
-    file.seek(begin)
     for found in scan(file, begin):
         if isinstance(found, Piece):
             return found.section

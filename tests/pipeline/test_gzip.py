@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Captures of gzip are that whatever their names are, and are read from their beginning."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from kbus import Announcement
+from kbus.capture.blocks import Damage
+from kbus.pipeline import schemas
+from kbus.pipeline.loading import inspect, load
+from kbus.pipeline.paths import uploads
+from kbus.pipeline.reading import Settings
+from kbus.pipeline.scan import End, Range, outline, scan
+from kbus.pipeline.source import KbusReader
+from kbus.pipeline.stream_source import KbusStreamReader
+from kbus.pipeline.warehouse import Warehouse
+from tests.pipeline.captures import capture
+
+LONG_AGO = 10**9
+COUNT = 2000
+#: Data that gzip makes nothing shorter of, so that half of the file has half of the messages
+RAW = capture([Announcement("$.A", random.Random(k).randbytes(40)) for k in range(COUNT)])
+ZIPPED = gzip.compress(RAW)
+
+
+class Inbox:
+    """A directory of uploads, and a stream of what comes to it."""
+
+    def __init__(self, where: Path) -> None:
+        self.where = where
+        columns = schemas.arrow_schema(schemas.SOURCE)
+        self._reader = KbusStreamReader(Settings({"path": str(where)}), columns, gives_ranges=False)
+        self._offset: dict[str, str] = {}
+        self.numbers: list[int] = []
+        self.damage: list[str] = []
+
+    def put(self, name: str, raw: bytes) -> None:
+        (self.where / name).write_bytes(raw)
+
+    def take(self) -> int:
+        """Read what is new, and return how many messages there have been in all."""
+        begin, self._offset = self._offset, self._reader.latestOffset(self._offset, ReadAllAvailable())
+        for task in self._reader.partitions(begin, self._offset):
+            for batch in self._reader.read(task):
+                for row in batch.select(["rec_seq", "corrupt"]).to_pylist():
+                    if row["corrupt"]:
+                        self.damage.append(row["corrupt"])
+                    else:
+                        self.numbers.append(row["rec_seq"])
+        return len(self.numbers)
+
+
+@pytest.mark.parametrize(("name", "later"), [("X.pcapng.gz.part", "X.pcapng.gz"), ("X", "X")])
+def test_an_upload_of_gzip_is_taken_when_it_is_whole(tmp_path: Path, name: str, later: str) -> None:
+    inbox = Inbox(tmp_path)
+    for length in (0, 1, 5, len(ZIPPED) // 2, len(ZIPPED) - 1):
+        inbox.put(name, ZIPPED[:length])
+        assert inbox.take() == 0
+    inbox.put(name, ZIPPED)
+    assert inbox.take() == COUNT
+    (tmp_path / name).rename(tmp_path / later)
+    os.utime(tmp_path / later, (LONG_AGO, LONG_AGO))
+    assert inbox.take() == COUNT
+    assert (inbox.numbers, inbox.damage) == (list(range(1, COUNT + 1)), [])
+
+
+def test_an_upload_of_gzip_that_goes_on_late(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.put("X.pcapng.gz.part", ZIPPED[: len(ZIPPED) // 2])
+    os.utime(tmp_path / "X.pcapng.gz.part", (LONG_AGO, LONG_AGO))
+    assert 0 < inbox.take() < COUNT
+    assert inbox.damage == ["a file ends inside a block, and nothing more has come"]
+    inbox.put("X.pcapng.gz.part", ZIPPED)
+    assert inbox.take() == COUNT
+    assert inbox.numbers == list(range(1, COUNT + 1)) and len(inbox.damage) == 1
+
+
+def test_files_of_gzip_are_one_range_each(tmp_path: Path) -> None:
+    for name in ("a.pcapng", "b.pcapng.gz", "c.pcapng.gz.part"):
+        (tmp_path / name).write_bytes(ZIPPED)
+    for each in inspect(uploads(str(tmp_path)), 4096):
+        assert [part[:2] for part in each.ranges] == [(0, None)], each.upload.path
+    settings = Settings({"path": str(tmp_path), "split": "4096"})
+    reader = KbusReader(settings, schemas.spark_schema(schemas.SOURCE))
+    rows = sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
+    assert rows == 3 * COUNT
+
+
+def test_a_file_that_is_compressed_before_its_ranges_are_read(tmp_path: Path) -> None:
+    path, warehouse = tmp_path / "X.pcapng", Warehouse.create(str(tmp_path / "tables"), buckets=1)
+    path.write_bytes(RAW)
+    ranges = inspect(uploads(str(path)), 100_000)[0].ranges
+    assert len(ranges) > 2
+    path.write_bytes(ZIPPED)
+    loaded = load(str(warehouse.root), 1, [(str(path), part) for part in ranges], {})
+    assert [each.messages for each in loaded.health if not each.damage] == [
+        each.messages for each in loaded.health
+    ]
+    assert sum(each.messages for each in loaded.health) == COUNT
+
+
+def test_a_part_of_gzip_can_not_be_read_alone() -> None:
+    part = outline(io.BytesIO(RAW), 100_000).ranges[1]
+    with pytest.raises(ValueError, match="gzip"):
+        list(scan(io.BytesIO(ZIPPED), *part))
+
+
+def found_in(raw: bytes, part: Range) -> list[Any]:
+    found = list(scan(io.BytesIO(raw), *part))
+    return [each for each in found if isinstance(each, (Damage, End))]
+
+
+def test_what_a_range_has_and_the_file_has_not_is_damage() -> None:
+    size = len(RAW)
+    section = outline(io.BytesIO(RAW), 100_000).ranges[1].section
+    for begin, end, length in ((size + 8, None, 0), (size + 8, size + 20, 12), (0, size + 8, 8)):
+        damage, last = found_in(RAW, Range(begin, end, section if begin else None))
+        assert damage[:2] == (max(begin, size), length) and "shorter" in damage.reason
+        assert isinstance(last, End)
+    assert len(found_in(RAW, Range(size, None, section))) == 1, "the end of the file is no damage"
+
+
+def test_a_block_may_begin_as_gzip_does() -> None:
+    """Blocks of unknown kinds are passed over, wherever reading begins."""
+    odd = b"\x1f\x8b\0\0" + (16).to_bytes(4, "little") + bytes(4) + (16).to_bytes(4, "little")
+    part = outline(io.BytesIO(RAW), 100_000).ranges[1]
+    raw = RAW[: part.begin] + odd + RAW[part.begin :]
+    found = list(scan(io.BytesIO(raw), *part))
+    assert not [each for each in found if isinstance(each, Damage)]
