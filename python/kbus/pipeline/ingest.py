@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``ingest``: captures become rows of ``messages``, ``files`` and ``stretches``, each message once.
 
-A message is identified by the section that it is in (``capture``) and its offset there. So it does not matter
-whether a file comes twice, under two names, first cut and then whole, or put together with others.
+A message is identified by the section that it is in (``capture``) and its number there, see ``known``. So it
+does not matter whether a file comes twice, under two names, first cut and then whole, damaged and recovered,
+or put together with others.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any, Optional
 from pyspark.sql import SparkSession
 
 from . import tasks
+from .known import Covered, covered_by
 from .loading import Health, Inspected, Loaded, inspect, load
 from .parquet import write_rows
 from .paths import uploads
 from .scan import Range
 from .stream_source import FORGOTTEN
-from .stretches import Covered, to_datetime
+from .stretches import to_datetime
 from .warehouse import Entry, Snapshot, Warehouse
 
 #: Bytes of captures for one task
@@ -191,12 +193,10 @@ def _load(root: str, buckets: int, covered: Covered, todo: list[tuple[str, Range
 
 
 def covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
-    """Return which parts of these sections are in the tables."""
-    found: Covered = defaultdict(list)
-    for row in warehouse.rows(snapshot.of("stretches"), ["capture", "begin", "end"]):
-        if row["capture"] in captures:
-            found[row["capture"]].append((row["begin"], row["end"]))
-    return dict(found)
+    """Return what of these sections is in the tables."""
+    columns = ["capture", "first_seq", "last_seq", "first_ts", "last_ts", "messages"]
+    rows = warehouse.rows(snapshot.of("stretches"), columns)
+    return covered_by(row for row in rows if row["capture"] in captures)
 
 
 def merged_health(loaded: Iterable[Loaded]) -> dict[str, Health]:

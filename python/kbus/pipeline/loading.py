@@ -18,10 +18,11 @@ from kbus.capture.reader import open_file
 
 from .batches import Messages, messages
 from .buckets import bucket_of
+from .known import Covered, Known
 from .parquet import Parts
 from .paths import Upload, existing, is_gzip
 from .scan import Counts, End, Range, outline, scan_part
-from .stretches import Covered, Stretches
+from .stretches import Stretches
 from .warehouse import Part, Partition, Warehouse
 
 _READ = 1 << 20
@@ -103,7 +104,7 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
                     if found.section.begin != section_begin:
                         section_begin, capture = found.section.begin, found.section.capture
                         stretches.finish()
-                        known = _Known([*covered.get(capture, []), *stretches.covered[capture]])
+                        known = Known([*covered.get(capture, []), *stretches.covered(capture)])
                     _take(found, health, stretches, parts, known, buckets)
                 elif isinstance(found, Damage):
                     health.damage.append(found)
@@ -119,7 +120,7 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
 
 
 def _take(
-    found: Messages, health: Health, stretches: Stretches, parts: Parts, known: _Known, buckets: int
+    found: Messages, health: Health, stretches: Stretches, parts: Parts, known: Known, buckets: int
 ) -> None:
     if not health.device:
         health.device, health.recorder = found.section.device, found.section.recorder
@@ -137,22 +138,6 @@ def _take(
     bucket = bucket_of(found.section.device, buckets)
     for day, columns in by_day(found, keep):
         parts.add(Partition(day.isoformat(), bucket), columns)
-
-
-class _Known:
-    """The parts of a section that are in the tables. They overlap where it has several buses."""
-
-    def __init__(self, parts: list[tuple[int, int]]) -> None:
-        self._begins, ends = np.array(sorted(parts), np.int64).reshape(-1, 2).T
-        self._ends = np.maximum.accumulate(ends)
-
-    def lacks(self, found: Messages) -> Optional[NDArray[np.bool_]]:
-        """Return which of these messages of the section are in none of the parts; None if all are."""
-        if not len(self._begins):
-            return None
-        offsets = found.parsed.begins * 4 + (found.offset - found.section.begin)
-        before = np.searchsorted(self._begins, offsets, "right") - 1
-        return np.asarray((before < 0) | (offsets >= self._ends[before]), bool)
 
 
 def by_day(found: Messages, keep: Optional[NDArray[np.bool_]]) -> Iterator[tuple[date, dict[str, pa.Array]]]:

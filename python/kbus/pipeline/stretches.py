@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .batches import Messages
+from .known import Numbers, covered_by
 from .sections import Section
 
 _DAY_NS = 86_400 * 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-#: Parts of sections, as (first byte, byte after the last), by ``capture``. They may overlap.
-Covered = dict[str, list[tuple[int, int]]]
 
 
 def to_datetime(ns: int) -> datetime:
@@ -77,7 +76,7 @@ class _Stretch:
 
 class Stretches:
     """Gathers the stretches of a file or a part of it. ``rows`` are those of the table, when all has been
-    added, and ``covered`` which parts of sections they cover.
+    added.
 
     A sequence number that does not follow on the one before is a hole for every bus; a higher count of lost
     messages only for the bus that has lost them.
@@ -85,7 +84,7 @@ class Stretches:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.covered: Covered = defaultdict(list)
+        self._by_capture: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self._capture = ""
         self._first_seq = self._last_seq = 0
         self._open: dict[int, _Stretch] = {}
@@ -126,5 +125,9 @@ class Stretches:
         stretches = [*self._closed, *self._open.values()]
         for each in stretches:
             self.rows.append(each.row(self._first_seq, self._last_seq))
-            self.covered[each.section.capture].append((each.begin, each.end))
+            self._by_capture[each.section.capture].append(self.rows[-1])
         self._closed, self._open = [], {}
+
+    def covered(self, capture: str) -> list[Numbers]:
+        """Return what the rows say is there of a section."""
+        return covered_by(self._by_capture.get(capture, [])).get(capture, [])
