@@ -10,6 +10,8 @@ from . import pcapng
 from .blocks import has_frame
 from .pcapng import Block
 
+#: Interfaces of a section. The description of another one is damage.
+MOST_INTERFACES = 4096
 #: Interfaces that may be missing in a section whose header does not tell the devices.
 _MOST = 16
 #: Said of a description where a section has messages
@@ -26,10 +28,14 @@ class Interface(NamedTuple):
 
 
 def buses_of(info: Mapping[str, Any]) -> list[int]:
-    """Return the numbers of a section's devices in the order of its interfaces; none if it does not tell."""
+    """Return the numbers of a section's devices in the order of its interfaces.
+
+    None if it does not tell, or tells more than there may be.
+    """
     bus = info.get("bus")
     buses: list[Any] = bus if isinstance(bus, list) else [bus]
-    return buses if all(type(each) is int for each in buses) else []
+    is_right = len(buses) <= MOST_INTERFACES and all(type(each) is int for each in buses)
+    return buses if is_right else []
 
 
 def damaged(buses: Sequence[int], index: int) -> Interface:
@@ -64,6 +70,12 @@ def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface
     if not has_frame(block):
         return []
     return [damaged(buses, each) for each in range(count, index + 1)]
+
+
+def check_room(count: int) -> None:
+    """Raise ValueError if a section of ``count`` interfaces may have no more."""
+    if count >= MOST_INTERFACES:
+        raise ValueError(f"more than {MOST_INTERFACES} interfaces in a section")
 
 
 def reason(index: int, interface: Interface) -> str:

@@ -189,6 +189,7 @@ class Reader:
 
     def _describe(self, block: Block, section: Section) -> None:
         interfaces = section.interfaces
+        assumed.check_room(len(interfaces))
         # If it is damaged, the messages need not be lost with it.
         interfaces.append(assumed.damaged(section.buses, len(interfaces)))
         described = interface_from(block)

@@ -83,15 +83,13 @@ def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> d
     section, words, header = piece.section, parsed.words, parsed.header
     count = len(header)
     flags = words[header + 7]
-    interfaces = section.interfaces
-    session = np.array([each.session for each in interfaces], np.int64)[parsed.interface]
-    bus = np.array([each.bus for each in interfaces], np.int32)[parsed.interface]
+    interfaces = section.interfaces.table
     columns = {
-        "session": session,
+        "session": interfaces["session"][parsed.interface],
         "device": _same(section.device, count),
         "boot": _same(section.boot, count),
         "load": _same(section.load, count),
-        "bus": bus,
+        "bus": interfaces["bus"][parsed.interface],
         "ts": pa.array(parsed.ts_ns // 1000, pa.timestamp("us", tz="UTC")),
         "ts_ns": parsed.ts_ns,
         "mono_ns": parsed.mono_ns,

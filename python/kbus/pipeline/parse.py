@@ -99,9 +99,9 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
         reason[wrong & (reason < 0)] = which
 
     interface = words[begins + 2].astype(np.int64)
-    # The last place is for those that nothing describes.
-    is_kbus = np.array([*(each.is_kbus for each in section.interfaces), False])
-    fail(0, ~is_kbus[np.minimum(interface, len(is_kbus) - 1)])
+    is_kbus = interface < len(section.interfaces)
+    is_kbus[is_kbus] = section.interfaces.table["is_kbus"][interface[is_kbus]]
+    fail(0, ~is_kbus)
     captured = words[begins + 5].astype(np.int64)
     room = (ends - begins) * 4 - pcapng.OVERHEAD - pcapng.PACKET[pcapng.NATIVE].size
     fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LENGTH))
@@ -130,20 +130,18 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
     bad = [(int(begins[i]), int(ends[i]), int(reason[i])) for i in np.flatnonzero(~keep)]
     begins, ends, at = begins[keep], ends[keep], at[keep]
     ticks = words[begins + 3].astype(np.uint64) << np.uint64(32) | words[begins + 4]
-    time = _nanoseconds(ticks, interface[keep], [each.ticks for each in section.interfaces])
+    time = _nanoseconds(ticks, section.interfaces.table["ticks"][interface[keep]])
     low, high = (0, 1) if order == pcapng.LITTLE else (1, 0)
     seq, mono, lost = (_u64(inner[at + 2 + 2 * k + low], inner[at + 2 + 2 * k + high]) for k in range(3))
     interface, header, name_at = interface[keep], header[keep], name_at[keep]
     return Parsed(begins, ends, interface, time, seq, mono, lost, header, name_at, inner, order, bad)
 
 
-def _nanoseconds(
-    ticks: NDArray[np.uint64], interface: NDArray[np.int64], units: Sequence[int]
-) -> NDArray[np.int64]:
+def _nanoseconds(ticks: NDArray[np.uint64], units: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return times in ns; those later than 64 bits can tell become the latest that they can."""
-    if any(unit != _NANO for unit in units):
-        pairs = zip(ticks.tolist(), interface.tolist())
-        return np.array([min(tick * _NANO // units[index], _LATEST) for tick, index in pairs], np.int64)
+    if (units != _NANO).any():
+        pairs = zip(ticks.tolist(), units.tolist())
+        return np.array([min(tick * _NANO // unit, _LATEST) for tick, unit in pairs], np.int64)
     return np.minimum(ticks, np.uint64(_LATEST)).astype(np.int64)
 
 

@@ -318,9 +318,13 @@ class _Sections:
         yield piece._replace(section=now)
 
     def _describe(self, block: Block, now: Section) -> Iterator[Found]:
-        # If it is damaged, the messages need not be lost with it.
-        self.now = now.with_interface(assumed.damaged(now.buses, len(now.interfaces)))
-        described = reader.interface_from(block)
+        assumed.check_room(len(now.interfaces))
+        try:
+            described = reader.interface_from(block)
+        except ValueError:
+            # The messages need not be lost with it.
+            self.now = now.with_interface(assumed.damaged(now.buses, len(now.interfaces)))
+            raise
         missing = assumed.before(now.buses, len(now.interfaces), described.bus)
         now = yield from self._assume(missing, block, now)
         self.now = now.with_interface(described)

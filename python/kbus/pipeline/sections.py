@@ -4,24 +4,50 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbus.capture import assumed, pcapng
 from kbus.capture.pcapng import Block
 
+#: Of an interface: ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are units of time a
+#: second; ``is_kbus`` tells whether its packets are of the link type of KBUS; ``session`` is the number for
+#: (device, boot, load, bus).
+_INTERFACE = np.dtype([("bus", "i4"), ("ticks", "i8"), ("is_kbus", "?"), ("session", "i8")])
+_MOST_BUS = np.iinfo(np.int32).max
 
-class Interface(NamedTuple):
-    """An interface of a section: a KBUS device.
 
-    ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are units of time a second; ``is_kbus``
-    tells whether its packets are of the link type of KBUS; ``session`` is the number for (device, boot, load,
-    bus).
+class Interfaces:
+    """The interfaces of a section, as far as its beginning is read: ``table`` has a row for each.
+
+    It does not change. Those that ``plus`` gives, one of the other, share memory.
     """
 
-    bus: int
-    ticks: int
-    is_kbus: bool
-    session: int
+    def __init__(self, table: Optional[NDArray[np.void]] = None) -> None:
+        self.table = np.empty(0, _INTERFACE) if table is None else table
+        self._room = self.table
+        self._is_last = True
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __reduce__(self) -> tuple[type[Interfaces], tuple[NDArray[np.void]]]:
+        return Interfaces, (self.table,)
+
+    def plus(self, bus: int, ticks: int, is_kbus: bool, session: int) -> Interfaces:
+        """Return these and one more."""
+        count = len(self.table)
+        room = self._room
+        if count == len(room) or not self._is_last:
+            room = np.empty(2 * count + 1, _INTERFACE)
+            room[:count] = self.table
+        room[count] = (bus, ticks, is_kbus, session)
+        more = Interfaces(room[: count + 1])
+        more._room, self._is_last = room, False
+        return more
 
 
 class Section(NamedTuple):
@@ -40,20 +66,17 @@ class Section(NamedTuple):
     load: str
     recorder: str
     catches_all: bool
-    interfaces: tuple[Interface, ...]
+    interfaces: Interfaces
     capture: str
     buses: tuple[int, ...]
 
     def with_interface(self, interface: assumed.Interface) -> Section:
         """Return the section with one more interface."""
-        bus = -1 if interface.bus is None else interface.bus
-        added = Interface(
-            bus,
-            interface.ticks,
-            interface.linktype == pcapng.LINKTYPE_KBUS,
-            session_number(self.device, self.boot, self.load, bus),
-        )
-        return self._replace(interfaces=(*self.interfaces, added))
+        # A header may tell numbers that no device has.
+        bus = -1 if interface.bus is None or interface.bus > _MOST_BUS else interface.bus
+        is_kbus = interface.linktype == pcapng.LINKTYPE_KBUS
+        session = session_number(self.device, self.boot, self.load, bus)
+        return self._replace(interfaces=self.interfaces.plus(bus, interface.ticks, is_kbus, session))
 
     def with_first_packet(self, packet: bytes) -> Section:
         """Return the section with its ``capture``, given the bytes of its first packet's block."""
@@ -66,7 +89,17 @@ def section(block: Block, info: dict[str, Any]) -> Section:
     device, boot, load, recorder = ("" if info.get(key) is None else str(info[key]) for key in keys)
     catches_all, buses = "$.*" in _names(info), tuple(assumed.buses_of(info))
     return Section(
-        block.order, block.offset, block.raw, device, boot, load, recorder, catches_all, (), "", buses
+        block.order,
+        block.offset,
+        block.raw,
+        device,
+        boot,
+        load,
+        recorder,
+        catches_all,
+        Interfaces(),
+        "",
+        buses,
     )
 
 
@@ -77,5 +110,12 @@ def _names(info: dict[str, Any]) -> list[str]:
 
 def session_number(device: str, boot: str, load: str, bus: int) -> int:
     """Return the number for these: 64 bits, signed, so that it is the same wherever it is made."""
-    text = "\0".join((device, boot, load, str(bus)))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+    digest = _begun(device, boot, load).copy()
+    digest.update(str(bus).encode())
+    return int.from_bytes(digest.digest()[:8], "big", signed=True)
+
+
+@lru_cache(maxsize=16)
+def _begun(*texts: str) -> hashlib._Hash:
+    """Return the SHA-256 of these, each with a zero behind it, to go on from. They may be long."""
+    return hashlib.sha256("".join(f"{each}\0" for each in texts).encode())

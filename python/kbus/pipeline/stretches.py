@@ -49,13 +49,13 @@ class _Stretch:
 
     def row(self, first_seq: int, last_seq: int) -> dict[str, Any]:
         assert self.first is not None
-        section, interface = self.section, self.section.interfaces[self.interface]
+        section, interface = self.section, self.section.interfaces.table[self.interface]
         return {
-            "session": interface.session,
+            "session": int(interface["session"]),
             "device": section.device,
             "boot": section.boot,
             "load": section.load,
-            "bus": interface.bus,
+            "bus": int(interface["bus"]),
             "recorder": section.recorder,
             "capture": section.capture,
             "begin": self.begin,
