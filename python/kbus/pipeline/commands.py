@@ -7,7 +7,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from . import derive, session
 from .ingest import Ingested, NotHealthy, ingest
-from .paths import uploads
+from .paths import unusable, uploads
 from .progress import Progress
 from .report import write_report
 from .scope import Scope
@@ -89,12 +89,21 @@ def _ingest(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
     begin = time.monotonic()
     done = ingest(spark, warehouse, args.captures, args.strict)
     _complain(done)
+    passed_over = _passed_over("ingest", args.captures)
     known = f", {done.known_files} known already" if done.known_files else ""
     copies = f", {done.known_messages:,} more were known" if done.known_messages else ""
     return (
         f"ingest: {done.files:,} files of {done.bytes:,} bytes{known}; {done.messages:,} messages{copies};"
-        f" {done.written_bytes:,} bytes written; {_seconds(begin)}"
+        f" {done.written_bytes:,} bytes written{passed_over}; {_seconds(begin)}"
     )
+
+
+def _passed_over(step: str, named: Iterable[str]) -> str:
+    """Say which files could not be read, and return how many for the summary."""
+    found = {path: reason for where in named for path, reason in unusable(where).items()}
+    for path, reason in found.items():
+        print(f"{step}: {path}: {reason}", file=sys.stderr)
+    return f", {len(found):,} files passed over" if found else ""
 
 
 def _complain(done: Ingested) -> None:
@@ -149,7 +158,8 @@ def _stream(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
         raise CommandError(f"{args.inbox} is no directory")
     checkpoint = args.checkpoint or str(warehouse.root / "_checkpoint")
     done = follow(spark, warehouse, args.inbox, checkpoint, args.every, args.batch, args.once)
-    return f"stream: {done.batches:,} batches, {done.messages:,} messages; {_seconds(begin)}"
+    passed_over = _passed_over("stream", [args.inbox])
+    return f"stream: {done.batches:,} batches, {done.messages:,} messages{passed_over}; {_seconds(begin)}"
 
 
 def _seconds(begin: float) -> str:

@@ -29,6 +29,7 @@ from .warehouse import Entry, Snapshot, Warehouse
 #: Bytes of captures for one task
 SPLIT = 128 << 20
 _TORN = (FORGOTTEN, "the file ends inside a block", "the file ends inside its gzip data")
+_UNREADABLE = "unreadable"
 
 
 class NotHealthy(Exception):
@@ -63,8 +64,9 @@ def ingest(
     found = sorted({each for one in where for each in uploads(one)})
     snapshot = warehouse.snapshot()
     warehouse.clear_abandoned()
-    known = warehouse.rows(snapshot.of("files"), ["path", "size", "mtime_ns", "sha256"])
-    seen = {(row["path"], row["size"], row["mtime_ns"]) for row in known}
+    known = warehouse.rows(snapshot.of("files"), ["path", "size", "mtime_ns", "sha256", "health"])
+    seen = {(row["path"], row["size"], row["mtime_ns"]) for row in known if row["health"] != _UNREADABLE}
+    told = {(row["path"], row["size"], row["mtime_ns"]) for row in known if row["health"] == _UNREADABLE}
     digests = {row["sha256"] for row in known if row["sha256"]}
     fresh = [each for each in found if tuple(each) not in seen]
     done.known_files = len(found) - len(fresh)
@@ -79,8 +81,11 @@ def ingest(
     for each in sorted(inspected, key=lambda each: -each.upload.size):
         if each.sha256 in digests:
             done.known_files += 1
+        elif each.error and tuple(each.upload) in told and not strict:
+            done.files += 1
+            done.health[_UNREADABLE] += 1
         else:
-            digests.add(each.sha256)
+            digests.update({each.sha256} - {""})
             todo.append(each)
     for some in rounds(todo):
         snapshot = take(spark, warehouse, snapshot, some, split, done, strict)
@@ -184,7 +189,7 @@ def _both(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     row["device"], row["recorder"] = (earlier[name] or later[name] for name in ("device", "recorder"))
     row["first_ts"] = known((earlier["first_ts"], later["first_ts"]), min)
     row["last_ts"] = known((earlier["last_ts"], later["last_ts"]), max)
-    row["health"] = health_of(row)
+    row["health"] = _UNREADABLE if later["health"] == _UNREADABLE else health_of(row)
     return row
 
 
@@ -210,6 +215,7 @@ def merged_health(loaded: Iterable[Loaded]) -> dict[str, Health]:
         total.known += each.known
         total.damage += each.damage
         total.counts += each.counts
+        total.error = total.error or each.error
         total.first_ns, total.last_ns = min(total.first_ns, each.first_ns), max(total.last_ns, each.last_ns)
     return merged
 
@@ -218,9 +224,11 @@ def file_row(each: Inspected, health: Optional[Health]) -> dict[str, Any]:
     """Return the row of ``files`` for a file; ``health`` is None for one of which nothing was read."""
     found = health or Health(each.upload.path)
     damage = [*found.damage, *each.damage]
+    error = each.error or found.error
     row = {
         **each.upload._asdict(),
-        "sha256": each.sha256 or None,
+        # What could not be read is tried again.
+        "sha256": None if error else each.sha256 or None,
         "device": found.device,
         "recorder": found.recorder,
         "captures": each.captures,
@@ -228,13 +236,13 @@ def file_row(each: Inspected, health: Optional[Health]) -> dict[str, Any]:
         "known": found.known,
         "damaged": len(damage),
         "skipped": sum(one.length for one in damage),
-        "reasons": [each.error] if each.error else sorted({one.reason for one in damage}),
+        "reasons": [error] if error else sorted({one.reason for one in damage}),
         "received": sum(count.received for count in found.counts) if found.counts else None,
         "dropped": sum(count.dropped for count in found.counts) if found.counts else None,
         "first_ts": to_datetime(found.first_ns) if found.messages else None,
         "last_ts": to_datetime(found.last_ns) if found.messages else None,
     }
-    return {**row, "health": "unreadable" if each.error else health_of(row)}
+    return {**row, "health": _UNREADABLE if error else health_of(row)}
 
 
 def health_of(row: dict[str, Any]) -> str:

@@ -63,7 +63,7 @@ def _inspect(upload: Upload, split: int) -> Inspected:
 
 @dataclass
 class Health:
-    """What was found in a file, or a part of it, beside its messages."""
+    """What was found in a file, or a part of it, beside its messages; ``error`` is why it can't be read."""
 
     path: str
     device: str = ""
@@ -75,6 +75,7 @@ class Health:
     counts: list[Counts] = field(default_factory=list)
     first_ns: int = 1 << 63
     last_ns: int = -1
+    error: Optional[str] = None
 
 
 @dataclass
@@ -97,8 +98,14 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
     healths = []
     for path, part in todo:
         health = Health(path)
+        healths.append(health)
         section_begin = -1
-        with open_file(existing(path)) as file:
+        try:
+            file = open_file(existing(path))
+        except OSError as error:
+            health.error = error.strerror or str(error)
+            continue
+        with file:
             for found in messages(scan_part(file, part)):
                 if isinstance(found, Messages):
                     if found.section.begin != section_begin:
@@ -115,7 +122,6 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
                     health.recorder = health.recorder or found.section.recorder
                     health.sections += 1
         stretches.finish()
-        healths.append(health)
     return Loaded(parts.close(), healths, stretches.rows)
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from kbus.capture.reader import open_file
+from kbus.capture.series import SUFFIXES
 
 #: How the name of a capture ends that is still being written
 PART = ".part"
@@ -22,11 +26,40 @@ class Upload(NamedTuple):
 
 
 def uploads(where: str) -> list[Upload]:
-    """Return the files that ``where`` names, in the order of their names: a file, a directory, or a pattern.
+    """Return the regular files that ``where`` names, in the order of their names: a file, a directory, or a
+    pattern.
 
     All files below a directory are taken, but those whose name, or that of a directory on the way, begins
     with ``.`` or ``_``. Raises FileNotFoundError if there is nothing of that name.
     """
+    listed = []
+    for file in _named(where):
+        # It may have been renamed meanwhile, as when a recorder seals it: it is there next time.
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            listed.append(Upload(file, status.st_size, status.st_mtime_ns))
+    return listed
+
+
+def unusable(where: str) -> dict[str, str]:
+    """Return why files that ``where`` names can't be read, by path, as ``uploads`` does not tell.
+
+    Raises FileNotFoundError if there is nothing of that name.
+    """
+    found = {}
+    for file in _named(where):
+        try:
+            open_file(file).close()
+        except OSError as error:
+            if os.path.lexists(file):
+                found[file] = error.strerror or str(error)
+    return found
+
+
+def _named(where: str) -> list[str]:
     path = where.removeprefix("file://")
     found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
     if not found:
@@ -34,15 +67,7 @@ def uploads(where: str) -> list[Upload]:
     files: set[str] = set()
     for each in found:
         files.update(_below(each) if os.path.isdir(each) else [os.path.abspath(each)])
-    listed = []
-    for file in sorted(files):
-        # It may have been renamed meanwhile, as when a recorder seals it: it is there next time.
-        try:
-            status = os.stat(file)
-        except FileNotFoundError:
-            continue
-        listed.append(Upload(file, status.st_size, status.st_mtime_ns))
-    return listed
+    return sorted(files)
 
 
 def _below(directory: str) -> list[str]:
@@ -62,11 +87,16 @@ def is_gzip(file: BinaryIO) -> bool:
 
 
 def existing(path: str) -> str:
-    """Return under which name the file is there: this, or that of one that is still written.
+    """Return under which name the file is there: this, or one that it has before or after it is sealed, and
+    compressed.
 
     Raises FileNotFoundError if it is gone.
     """
-    for name in (path, path + PART):
+    names = [path, path + PART, path.removesuffix(PART)]
+    for suffix in SUFFIXES:
+        if path.endswith(suffix):
+            names += [path.removesuffix(suffix) + each for each in SUFFIXES]
+    for name in names:
         if Path(name).exists():
             return name
     raise FileNotFoundError(f"{path} has been taken away before it was read")

@@ -16,6 +16,7 @@ from kbus.capture.reader import open_file
 
 from . import schemas
 from .batches import Messages, messages, source_batch
+from .paths import existing
 from .scan import Found, Piece, Range, scan_part
 from .sections import Section
 from .selection import Selection, filtered
@@ -76,17 +77,27 @@ def wanted_columns(schema: StructType) -> pa.Schema:
 
 def read_range(path: str, part: Range, settings: Settings, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield rows of the data source from part of a file. Raises CorruptCapture in the mode FAILFAST."""
-    with open_file(path) as file:
-        for each in messages(_wanted(scan_part(file, part), settings.selection)):
-            if isinstance(each, Messages):
-                keep = settings.selection.rows(each)
-                if keep is None or keep.any():
-                    yield filtered(source_batch(each, path, columns), keep)
-            elif isinstance(each, Damage):
-                if settings.mode == "FAILFAST":
-                    raise CorruptCapture(f"{path}: at byte {each.offset}: {each.reason}")
-                if settings.mode == "PERMISSIVE":
-                    yield source_batch(each, path, columns)
+    for each in messages(_wanted(_found(path, part), settings.selection)):
+        if isinstance(each, Messages):
+            keep = settings.selection.rows(each)
+            if keep is None or keep.any():
+                yield filtered(source_batch(each, path, columns), keep)
+        elif isinstance(each, Damage):
+            if settings.mode == "FAILFAST":
+                raise CorruptCapture(f"{path}: at byte {each.offset}: {each.reason}")
+            if settings.mode == "PERMISSIVE":
+                yield source_batch(each, path, columns)
+
+
+def _found(path: str, part: Range) -> Iterator[Found]:
+    """Yield what is found in part of a file; it is damage if the file can't be opened."""
+    try:
+        file = open_file(existing(path))
+    except OSError as error:
+        yield Damage(part.begin, (part.end or part.begin) - part.begin, error.strerror or str(error))
+        return
+    with file:
+        yield from scan_part(file, part)
 
 
 def _wanted(found: Iterator[Found], selection: Selection) -> Iterator[Found]:

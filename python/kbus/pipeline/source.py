@@ -113,9 +113,7 @@ class KbusReader(DataSourceReader):
         room = self.settings.split
         for path, size, _ in uploads(self.settings.path):
             if size > self.settings.split:
-                with open_file(path) as file:
-                    split = None if is_gzip(file) else self.settings.split
-                    tasks += [Task(((path, each),)) for each in outline(file, split).ranges]
+                tasks += [Task(((path, each),)) for each in self._ranges(path)]
                 continue
             if parts and size > room:
                 tasks.append(Task(tuple(parts)))
@@ -123,6 +121,14 @@ class KbusReader(DataSourceReader):
             parts.append((path, WHOLE))
             room -= size
         return [*tasks, Task(tuple(parts))] if parts or not tasks else tasks
+
+    def _ranges(self, path: str) -> list[Range]:
+        try:
+            with open_file(path) as file:
+                return outline(file, None if is_gzip(file) else self.settings.split).ranges
+        except OSError:
+            # The task says why, if it can't read it either.
+            return [WHOLE]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a task."""

@@ -9,6 +9,8 @@ gives again, not knowing that it was done, is not done again.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,15 +85,19 @@ def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint:
         return
     files: dict[str, Inspected] = {}
     for row in batch.collect():
-        path = existing(row.path)
-        status = Path(path).stat()
-        upload = Upload(row.path, status.st_size, status.st_mtime_ns)
-        each = files.setdefault(row.path, Inspected(upload))
+        each = files.setdefault(row.path, Inspected(Upload(row.path, row.end, 0)))
+        try:
+            with open_file(existing(row.path)) as file:
+                status = os.fstat(file.fileno())
+                each.upload = Upload(row.path, status.st_size, status.st_mtime_ns)
+                section = section_at(file, -1 if row.section is None else row.section)
+        except OSError as error:
+            each.error = error.strerror or str(error)
+            continue
         if row.section is None:
             each.damage.append(Damage(row.begin, row.end - row.begin, FORGOTTEN))
         else:
-            with open_file(path) as file:
-                each.ranges.append(Range(row.begin, row.end, section_at(file, row.section)))
+            each.ranges.append(Range(row.begin, row.end, section))
     taken = Ingested()
     sections = tasks.run(batch.sparkSession, _captures, list(files.values()), "looking at files")
     for each, captures in zip(files.values(), sections):
@@ -109,7 +115,8 @@ def _captures(each: Inspected) -> list[str]:
     """Return the sections of the parts of a file that are to be read."""
     captures: dict[str, None] = {}
     for part in each.ranges:
-        with open_file(existing(each.upload.path)) as file:
+        # What can't be opened, loading tells.
+        with suppress(OSError), open_file(existing(each.upload.path)) as file:
             found = scan_part(file, part)
             captures.update((one.section.capture, None) for one in found if isinstance(one, Piece))
     return list(captures)

@@ -119,7 +119,13 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     continue
                 upload = upload._replace(size=min(upload.size, self._frozen[path]))
             position = before.get(path, Position())._replace(gone=0)
-            after = self._advance(upload, position, room)
+            if path in now:
+                now[path] = position
+            try:
+                after = self._advance(upload, position, room)
+            except OSError:
+                # It is tried again; the command tells it.
+                continue
             if after != Position():
                 now[path] = after
             if room is not None:
@@ -188,8 +194,12 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*tasks, StreamTask(tuple(parts), tuple(tails))] if parts or tails else tasks
 
     def _range(self, path: str, first: Position, last: Position) -> Range:
-        with open_file(existing(path)) as file:
-            return Range(first.offset, last.offset, section_at(file, first.section))
+        try:
+            with open_file(existing(path)) as file:
+                return Range(first.offset, last.offset, section_at(file, first.section))
+        except OSError:
+            # Reading it will tell.
+            return Range(first.offset, last.offset, None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a task."""
@@ -208,7 +218,7 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield pa.RecordBatch.from_pylist([*rows, *tails], self._columns)
             return
         for path, each in partition.parts:
-            yield from read_range(existing(path), each, self._settings, self._columns)
+            yield from read_range(path, each, self._settings, self._columns)
         if self._settings.mode == "PERMISSIVE":
             for tail in partition.tails:
                 damage = Damage(tail.begin, tail.end - tail.begin, FORGOTTEN)
