@@ -43,7 +43,7 @@ def packet(interface: int) -> bytes:
 @pytest.mark.parametrize("count", [MOST_INTERFACES - 1, MOST_INTERFACES, MOST_INTERFACES + 3])
 def test_descriptions_beyond_the_limit_are_damage(count: int) -> None:
     used = packet(count - 1)
-    raw = header() + DESCRIPTION * count + used + DESCRIPTION + used
+    raw = header() + DESCRIPTION * count + used + SHORT_DESCRIPTION + used
     rows, damage = by_scan(raw)
     assert (rows, damage) == by_reader(raw)
     assert len(rows) == (2 if count <= MOST_INTERFACES else 0)
@@ -68,7 +68,7 @@ def packets_behind_many_descriptions() -> bytes:
 
 
 def packets_between_descriptions() -> bytes:
-    return header() + (DESCRIPTION + packet(0)) * (MOST_INTERFACES - 1)
+    return header() + (SHORT_DESCRIPTION + packet(0)) * (MOST_INTERFACES - 1)
 
 
 def assumed_for_packets() -> bytes:
@@ -107,7 +107,8 @@ def test_it_takes_as_long_as_blocks_of_other_kinds(make: Callable[[], bytes]) ->
 def test_a_section_keeps_the_interfaces_that_it_had() -> None:
     """Where a range begins, only what is described before it is known."""
     messages: list[Message] = [*SAMPLES, *SAMPLES]
-    raw = capture(messages, buses=(0,), is_sealed=False) + DESCRIPTION + packet(1) + DESCRIPTION + packet(2)
+    begin = capture(messages, info(bus=[0, 3, 3]), buses=(0,), is_sealed=False)
+    raw = begin + DESCRIPTION + packet(1) + DESCRIPTION + packet(2)
     sections = [each.section for each in scan.scan(io.BytesIO(raw)) if isinstance(each, scan.Piece)]
     assert [len(each.interfaces) for each in sections] == [1, 2, 3]
     for number, each in enumerate(sections):
