@@ -59,5 +59,4 @@ def test_json_has_no_del() -> None:
 
 
 def test_json_has_no_control_character() -> None:
-    """Also the one that json.dumps() does not escape."""
     assert json_text({"name": "a\x7f\x1b"}) == r'{"name": "a\u007f\u001b"}'

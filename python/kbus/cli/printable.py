@@ -28,5 +28,4 @@ def _escape(character: str) -> str:
 
 def json_text(value: Any) -> str:
     """Return the value as JSON, in printable ASCII."""
-    # The one control character that json lets pass.
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    return json.dumps(value)
