@@ -317,9 +317,14 @@ def test_a_file_with_both_of_its_names_gets_the_last_one(tmp_path: Path) -> None
     path = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"
     path.write_bytes(capture(numbered(5)))
     os.link(path, tmp_path / f"{path.name}.part")
-    (tmp_path / "lathe-0-20260101T000000Z-0002.pcapng.part").write_bytes(b"another")
+    other = tmp_path / "lathe-0-20260101T000000Z-0002.pcapng.part"
+    other.write_bytes(b"another")
+    # Somebody's, so that a tool finds what is still written
+    (tmp_path / other.name[: -len(".part")]).symlink_to(other.name)
     files(Policy(tmp_path)).finish()
-    assert sorted(each.name[-11:] for each in tmp_path.iterdir()) == ["0001.pcapng", "pcapng.part"]
+    assert sorted(each.name[-11:] for each in tmp_path.iterdir()) == [
+        *("0001.pcapng", "0002.pcapng", "pcapng.part"),
+    ]
     assert sequences(path) == [1, 2, 3, 4, 5]
 
 

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kbus import Announcement
+from kbus.capture import Reader
 from kbus.capture.blocks import Damage
 from kbus.pipeline import schemas
 from kbus.pipeline.loading import inspect, load
@@ -23,7 +24,7 @@ from kbus.pipeline.scan import End, Range, outline, scan
 from kbus.pipeline.source import KbusReader
 from kbus.pipeline.stream_source import KbusStreamReader
 from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline.captures import capture
+from tests.pipeline.captures import capture, info
 
 LONG_AGO = 10**9
 COUNT = 2000
@@ -41,6 +42,7 @@ class Inbox:
         self._reader = KbusStreamReader(Settings({"path": str(where)}), columns, gives_ranges=False)
         self._offset: dict[str, str] = {}
         self.numbers: list[int] = []
+        self.devices: set[tuple[str, int]] = set()
         self.damage: list[str] = []
 
     def put(self, name: str, raw: bytes) -> None:
@@ -51,11 +53,12 @@ class Inbox:
         begin, self._offset = self._offset, self._reader.latestOffset(self._offset, ReadAllAvailable())
         for task in self._reader.partitions(begin, self._offset):
             for batch in self._reader.read(task):
-                for row in batch.select(["rec_seq", "corrupt"]).to_pylist():
+                for row in batch.select(["rec_seq", "corrupt", "device", "bus"]).to_pylist():
                     if row["corrupt"]:
                         self.damage.append(row["corrupt"])
                     else:
                         self.numbers.append(row["rec_seq"])
+                        self.devices.add((row["device"], row["bus"]))
         return len(self.numbers)
 
 
@@ -136,3 +139,18 @@ def test_a_block_may_begin_as_gzip_does() -> None:
     raw = RAW[: part.begin] + odd + RAW[part.begin :]
     found = list(scan(io.BytesIO(raw), *part))
     assert not [each for each in found if isinstance(each, Damage)]
+
+
+@pytest.mark.parametrize("buses", [[0], [0, 3]])
+def test_an_upload_may_be_looked_at_when_it_has_just_begun(tmp_path: Path, buses: list[int]) -> None:
+    """Not one interface is described then, or not all are."""
+    raw = capture([Announcement("$.A")] * 6, info("pump", bus=buses), buses=buses)
+    for cut in range(0, next(Reader(io.BytesIO(raw))).facts.offset + 8):
+        where = tmp_path / str(cut)
+        where.mkdir()
+        inbox = Inbox(where)
+        for content in (raw[:cut], raw):
+            inbox.put("a.pcapng", content)
+            inbox.take()
+        assert (inbox.numbers, inbox.damage) == ([1, 2, 3, 4, 5, 6], []), cut
+        assert inbox.devices == {("pump", bus) for bus in buses}, cut

@@ -65,6 +65,20 @@ def test_a_recovered_recording(tmp_path: Path, order: tuple[str, ...], split: in
     assert tables.numbers() == ALL
 
 
+@pytest.mark.parametrize("order", ["dy", "yd", "dyr", "yr"])
+def test_a_wrong_time_makes_no_other_message(tmp_path: Path, order: str) -> None:
+    """The time of a packet stands outside its checksum."""
+    tables, found = Tables(tmp_path), offsets(WHOLE)
+    damaged = bytearray(WHOLE)
+    damaged[found[30] + 12] ^= 1
+    (tmp_path / "damaged").write_bytes(damaged)
+    recover(tmp_path / "damaged", tmp_path / "recovered")
+    uploads = {"d": bytes(damaged), "r": (tmp_path / "recovered").read_bytes(), "y": WHOLE}
+    for which in order:
+        tables.take(uploads[which])
+    assert tables.numbers() == ALL
+
+
 def test_a_long_message_hides_nothing(tables: Tables) -> None:
     """Somebody's capture begins as another does, and goes on with one message as long as all of it."""
     first = offsets(WHOLE)[1]

@@ -77,7 +77,7 @@ def _replace(directory: int, name: str) -> None:
         with suppress(FileNotFoundError):
             os.stat(zipped, dir_fd=directory, follow_symlinks=False)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), zipped)
-        if not os.path.samestat(os.fstat(source.fileno()), os.stat(name, dir_fd=directory)):
+        if not _is(source, directory, name):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         _remove(directory, part)
         try:
@@ -87,7 +87,8 @@ def _replace(directory: int, name: str) -> None:
             _remove(directory, part)
             raise
         os.fsync(directory)
-        _remove(directory, name)
+        if _is(source, directory, name):
+            _remove(directory, name)
 
 
 def _compress(source: BinaryIO, directory: int, name: str, part: str) -> None:
@@ -101,6 +102,14 @@ def _compress(source: BinaryIO, directory: int, name: str, part: str) -> None:
         file.flush()
         os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(file.fileno())
+
+
+def _is(file: BinaryIO, directory: int, name: str) -> bool:
+    """Return whether this is the file of that name."""
+    with suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return os.path.samestat(os.fstat(file.fileno()), status)
+    return False
 
 
 def _opener(directory: int, mode: int = 0) -> Callable[[str, int], int]:

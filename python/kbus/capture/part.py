@@ -96,7 +96,9 @@ def rename(before: Union[str, Path], after: Union[str, Path], directory: Optiona
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(after)) from None
         os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
         return
-    os.unlink(before, dir_fd=directory)
+    # Whoever tidies may have been here already.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(before, dir_fd=directory)
 
 
 def sync_directory(directory: Path) -> None:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
@@ -68,8 +70,10 @@ class Series:
         """Remove what a crash has left: second names, and what compressed files have all of."""
         for path in self.directory.glob(f"{self.prefix}*{PART}"):
             done = path.with_name(path.name[: -len(PART)])
-            if done.exists() and path.samefile(done) and not path.is_symlink():
-                path.unlink()
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and os.path.samestat(status, done.lstat()):
+                    path.unlink()
         for path in sorted(self.directory.glob(f"{self.prefix}*{SUFFIX}{GZIP}")):
             for suffix in (SUFFIX, SUFFIX + PART):
                 twin = path.with_name(stem(path.name) + suffix)

@@ -199,7 +199,8 @@ def _load(root: str, buckets: int, covered: Covered, todo: list[tuple[str, Range
 
 def covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
     """Return what of these sections is in the tables."""
-    columns = ["capture", "first_seq", "last_seq", "first_ts", "last_ts", "messages"]
+    columns = ["capture", "first_seq", "last_seq", "first_mono_ns", "last_mono_ns"]
+    columns += ["first_ts", "last_ts", "messages"]
     rows = warehouse.rows(snapshot.of("stretches"), columns)
     return covered_by(row for row in rows if row["capture"] in captures)
 

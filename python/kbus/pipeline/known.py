@@ -4,7 +4,8 @@
 A recorder numbers its messages, and a section has those of one recorder. So its number tells a message,
 wherever in a file it is: what ``kbus recover`` makes has it elsewhere. A tool may have put several recorders'
 messages into one section, in which numbers come again. They are of other times; so a number is known only
-within the time of the messages that it was recorded with.
+within the times of the messages that it was recorded with: by the recorder's clock, which the checksum
+covers, and in a section that names no recorder by the time of day as well.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ _MOST = 64
 
 class Numbers(NamedTuple):
     """Sequence numbers of a section that are there without a hole, both ends included, and the times between
-    which those messages were sent, in microseconds since 1970.
+    which those messages were sent: ``mono_ns``, and in microseconds since 1970.
     """
 
     first: int
     last: int
+    mono_since: int
+    mono_until: int
     since: int
     until: int
 
@@ -55,7 +58,8 @@ def _numbers(rows: list[Mapping[str, Any]]) -> list[Numbers]:
     """Return what rows tell that begin and end with the same numbers."""
     each = [
         Numbers(
-            row["first_seq"], row["last_seq"], _microseconds(row["first_ts"]), _microseconds(row["last_ts"])
+            *(row[name] for name in ("first_seq", "last_seq", "first_mono_ns", "last_mono_ns")),
+            *(_microseconds(row[name]) for name in ("first_ts", "last_ts")),
         )
         for row in rows
     ]
@@ -63,7 +67,8 @@ def _numbers(rows: list[Mapping[str, Any]]) -> list[Numbers]:
     if sum(row["messages"] for row in rows) > last - first + 1:
         return each
     # They are of several buses, or of one that has lost messages.
-    return [Numbers(first, last, min(one.since for one in each), max(one.until for one in each))]
+    _, _, mono_since, mono_until, since, until = zip(*each)
+    return [Numbers(first, last, min(mono_since), max(mono_until), min(since), max(until))]
 
 
 def _microseconds(time: datetime) -> int:
@@ -88,9 +93,12 @@ class Known:
         """Return which of these messages of the section are not known; None if all are."""
         if not self._layers:
             return None
-        seq, time = found.parsed.seq, found.parsed.ts_ns // 1000
+        seq, mono, time = found.parsed.seq, found.parsed.mono_ns, found.parsed.ts_ns // 1000
         lacks = np.ones(len(found), bool)
-        for first, last, since, until in self._layers:
+        for first, last, mono_since, mono_until, since, until in self._layers:
             at = np.searchsorted(first, seq, "right") - 1
-            lacks &= (at < 0) | (seq > last[at]) | (time < since[at]) | (time > until[at])
+            is_other = (at < 0) | (seq > last[at]) | (mono < mono_since[at]) | (mono > mono_until[at])
+            if not found.section.recorder:
+                is_other |= (time < since[at]) | (time > until[at])
+            lacks &= is_other
         return lacks

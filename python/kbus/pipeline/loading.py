@@ -96,6 +96,7 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
     parts = Parts(warehouse, "messages")
     stretches = Stretches()
     healths = []
+    known: dict[str, tuple[int, Known]] = {}
     for path, part in todo:
         health = Health(path)
         healths.append(health)
@@ -111,8 +112,12 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
                     if found.section.begin != section_begin:
                         section_begin, capture = found.section.begin, found.section.capture
                         stretches.finish()
-                        known = Known([*covered.get(capture, []), *stretches.covered(capture)])
-                    _take(found, health, stretches, parts, known, buckets)
+                        count = stretches.count(capture)
+                        # A file may have a section very often.
+                        if capture not in known or known[capture][0] != count:
+                            numbers = [*covered.get(capture, []), *stretches.covered(capture)]
+                            known[capture] = count, Known(numbers)
+                    _take(found, health, stretches, parts, known[capture][1], buckets)
                 elif isinstance(found, Damage):
                     health.damage.append(found)
                 elif isinstance(found, Counts):

@@ -90,7 +90,7 @@ def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint:
             with open_file(existing(row.path)) as file:
                 status = os.fstat(file.fileno())
                 each.upload = Upload(row.path, status.st_size, status.st_mtime_ns)
-                section = section_at(file, -1 if row.section is None else row.section)
+                section = section_at(file, -1 if row.section is None else row.section, row.begin)
         except OSError as error:
             each.error = error.strerror or str(error)
             continue

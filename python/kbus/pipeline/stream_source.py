@@ -144,7 +144,7 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._advance_gzip(file, upload.size, position, settled)
             if upload.size <= position.offset:
                 return position
-            known = section_at(file, position.section)
+            known = section_at(file, position.section, position.offset)
             for found in scan(file, position.offset, upload.size, known, may_grow=True):
                 if isinstance(found, Piece):
                     end = found.offset + int(found.run.ends[-1]) * 4
@@ -196,7 +196,7 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _range(self, path: str, first: Position, last: Position) -> Range:
         try:
             with open_file(existing(path)) as file:
-                return Range(first.offset, last.offset, section_at(file, first.section))
+                return Range(first.offset, last.offset, section_at(file, first.section, first.offset))
         except OSError:
             # Reading it will tell.
             return Range(first.offset, last.offset, None)
@@ -229,11 +229,13 @@ def _key(path: str) -> str:
     return path.removesuffix(PART)
 
 
-def section_at(file: Any, begin: int) -> Optional[Section]:
-    """Return the section that begins there, with all that is said before its first packet; None for -1."""
+def section_at(file: Any, begin: int, end: int) -> Optional[Section]:
+    """Return the section that begins there, with all that is said before its first packet and before ``end``;
+    None for -1.
+    """
     if begin < 0:
         return None
-    for found in scan(file, begin):
+    for found in scan(file, begin, end):
         if isinstance(found, Piece):
             return found.section
         if isinstance(found, End):

@@ -128,6 +128,10 @@ class Stretches:
             self._by_capture[each.section.capture].append(self.rows[-1])
         self._closed, self._open = [], {}
 
+    def count(self, capture: str) -> int:
+        """Return how many rows there are of a section."""
+        return len(self._by_capture.get(capture, []))
+
     def covered(self, capture: str) -> list[Numbers]:
         """Return what the rows say is there of a section."""
         return covered_by(self._by_capture.get(capture, [])).get(capture, [])
