@@ -312,6 +312,22 @@ def test_of_two_who_compress_one_does(tmp_path: Path) -> None:
     assert not part.exists()
 
 
+def test_a_link_among_twins_is_no_reason_to_leave_the_others(tmp_path: Path) -> None:
+    content = capture(numbered(50))
+    for number in (1, 2, 3):
+        zipped = tmp_path / f"lathe-0-20260101T000000Z-000{number}.pcapng.gz"
+        zipped.write_bytes(gzip.compress(content))
+        twin = zipped.with_name(zipped.name[: -len(".gz")])
+        if number == 2:
+            twin.symlink_to(zipped.name)
+        else:
+            twin.write_bytes(content)
+    files(Policy(tmp_path)).finish()
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".gz"] == [
+        "lathe-0-20260101T000000Z-0002.pcapng"
+    ]
+
+
 def test_a_file_with_both_of_its_names_gets_the_last_one(tmp_path: Path) -> None:
     """A machine died just when it was sealed."""
     path = tmp_path / "lathe-0-20260101T000000Z-0001.pcapng"

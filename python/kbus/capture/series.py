@@ -77,9 +77,11 @@ class Series:
         for path in sorted(self.directory.glob(f"{self.prefix}*{SUFFIX}{GZIP}")):
             for suffix in (SUFFIX, SUFFIX + PART):
                 twin = path.with_name(stem(path.name) + suffix)
-                if twin.exists() and self._has(path.name) and begins_with(path, twin):
-                    twin.unlink()
-                    say(f"{twin.name} is removed: {path.name} has all of it")
+                # A link, or one that may not be deleted, stays, and is no reason to leave the others.
+                with suppress(OSError):
+                    if twin.exists() and self._has(path.name) and begins_with(path, twin):
+                        twin.unlink()
+                        say(f"{twin.name} is removed: {path.name} has all of it")
 
 
 def begins_with(zipped: Path, part: Path) -> bool:
