@@ -22,8 +22,8 @@ from typing import Optional
 
 from . import options
 from .failures import Failure
-from .output import StdoutClosed, StdoutFailed, flush, tell
-from .streams import forget_stdout, replace_closed_streams
+from .output import StdoutFailed, flush, stdout_failed, tell
+from .streams import replace_closed_streams
 
 __all__ = ["main"]
 
@@ -57,12 +57,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     except KeyboardInterrupt:
         tell(f"kbus {args.subcommand}", "interrupted")
         return 1
-    except StdoutClosed:
-        forget_stdout()
     except StdoutFailed as failure:
-        forget_stdout()
-        tell(f"kbus {args.subcommand}", str(failure))
-        return 1
+        return stdout_failed(f"kbus {args.subcommand}", failure)
     return 0
 
 

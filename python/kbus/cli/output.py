@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .printable import json_text, printable
-from .streams import forget_stderr
+from .streams import forget_stderr, forget_stdout
 
 __all__ = [
     "StdoutClosed",
@@ -22,6 +22,7 @@ __all__ = [
     "put_table",
     "say",
     "show",
+    "stdout_failed",
     "tell",
 ]
 
@@ -71,6 +72,15 @@ def flush() -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         raise _cause(error) from None
+
+
+def stdout_failed(program: str, failure: StdoutFailed) -> int:
+    """Give up stdout, say why unless its reader has gone, and return the exit status."""
+    forget_stdout()
+    if isinstance(failure, StdoutClosed):
+        return 0
+    tell(program, str(failure))
+    return 1
 
 
 def _cause(error: OSError) -> StdoutFailed:

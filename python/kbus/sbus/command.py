@@ -23,7 +23,7 @@ from ..cli.failures import Failure
 from ..cli.ksocks import EndSignals
 from ..cli.output import StdoutClosed, StdoutFailed, put_json, put_line
 from ..cli.printable import json_text
-from ..cli.streams import forget_stdout, replace_closed_streams
+from ..cli.streams import replace_closed_streams
 from . import address
 from .client import Client, Received
 from .options import add_protocol
@@ -53,12 +53,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     except Failure as failure:
         output.tell(f"kbus-sbus {args.subcommand}", str(failure))
         return failure.status
-    except StdoutClosed:
-        forget_stdout()
     except StdoutFailed as failed:
-        forget_stdout()
-        output.tell(f"kbus-sbus {args.subcommand}", str(failed))
-        return 1
+        return output.stdout_failed(f"kbus-sbus {args.subcommand}", failed)
     except TimeoutError as error:
         output.tell(f"kbus-sbus {args.subcommand}", str(error))
         return Failure.timed_out("").status

@@ -7,8 +7,7 @@ import json
 from typing import Optional
 
 from ..cli import output
-from ..cli.output import StdoutClosed, StdoutFailed, tell
-from ..cli.streams import forget_stdout
+from ..cli.output import StdoutFailed, tell
 from . import address
 from .address import Address
 from .bridge import STATS
@@ -42,12 +41,8 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
             told = exposition([json.loads(line) for line in told.splitlines()], shown).encode()
         output.put(told)
         output.flush()
-    except StdoutClosed:
-        forget_stdout()
     except StdoutFailed as failure:
-        forget_stdout()
-        tell("kbus-sbusd", str(failure))
-        return 1
+        return output.stdout_failed("kbus-sbusd", failure)
     except TimeoutError:
         tell(
             "kbus-sbusd",
