@@ -39,6 +39,15 @@ def recording(bus: FakeBus, tmp_path: Path) -> Iterator[Recording]:
     one.close()
 
 
+@pytest.fixture
+def syncing(bus: FakeBus, tmp_path: Path) -> Iterator[Recording]:
+    """One that has begun, and has the disk keep each message."""
+    one = Recording(bus, tmp_path, sync="always")
+    one.recorder.open()
+    yield one
+    one.close()
+
+
 def recorded(directory: Path) -> list[tuple[int | None, str]]:
     """Load and name of all messages in all files."""
     found = [each for path in sorted(directory.iterdir()) for each in read(path)[0]]
@@ -326,48 +335,39 @@ def test_a_file_that_can_not_be_finished_is_counted(
 
 
 def test_what_the_disk_has_refused_once_is_not_sealed(
-    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: FakeBus, syncing: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """fdatasync() tells of an error once; the next one succeeds, whatever was dropped."""
-    recording = Recording(bus, tmp_path, sync="always")
-    recording.recorder.open()
-    try:
-        with monkeypatch.context() as patched:
-            patched.setattr("os.fdatasync", _failing)
-            bus.send(0, "$.A")
-            recording.until(lambda: recording.files.unfinished == 1)
-        (part,) = tmp_path.iterdir()
-        assert part.suffix == ".part"
-        bus.send(0, "$.B")
-        recording.until(lambda: recording.recorder.state == "recording" and recording.has_read())
-        recording.recorder.snapshot()
-    finally:
-        recording.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fdatasync", _failing)
+        bus.send(0, "$.A")
+        syncing.until(lambda: syncing.files.unfinished == 1)
+    (part,) = tmp_path.iterdir()
+    assert part.suffix == ".part"
+    bus.send(0, "$.B")
+    syncing.until(lambda: syncing.recorder.state == "recording" and syncing.has_read())
+    syncing.recorder.snapshot()
+    syncing.recorder.close()
     (sealed,) = set(tmp_path.iterdir()) - {part}
     assert [each.message.name for each in read(sealed)[0]] == ["$.B"]
-    assert recording.said[:2] == [
+    assert syncing.said[:2] == [
         f"{part.name} may lack what was written to it last",
         "recording stops: Input/output error",
     ]
-    assert recording.said[2].startswith("recording goes on, after ")
+    assert syncing.said[2].startswith("recording goes on, after ")
 
 
 def test_a_disk_that_goes_on_failing_is_not_asked_at_once(
-    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: FakeBus, syncing: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would get a new file each time."""
-    recording = Recording(bus, tmp_path, sync="always")
-    recording.recorder.open()
-    try:
-        with monkeypatch.context() as patched:
-            patched.setattr("os.fdatasync", _failing)
-            end = time.monotonic() + 1.5
-            while time.monotonic() < end:
-                bus.send(0, "$.A")
-                recording.recorder.step(recording, 0.05)
-        assert recording.files.unfinished == 2
-    finally:
-        recording.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fdatasync", _failing)
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            bus.send(0, "$.A")
+            syncing.recorder.step(syncing, 0.05)
+    assert syncing.files.unfinished == 2
 
 
 def test_what_was_sealed_is_compressed_although_the_last_file_can_not_be(
