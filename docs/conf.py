@@ -8,6 +8,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(DOCS)]
 
+import manual  # noqa: E402
+
 from kbus.version import VERSION  # noqa: E402
 
 project = "KBUS"
@@ -15,7 +17,7 @@ author = "The KBUS founders"
 copyright = author
 release = version = VERSION
 
-extensions = ["sphinx.ext.autodoc", "generated", "pipeline_docs"]
+extensions = ["sphinx.ext.autodoc", "generated", "manual", "pipeline_docs"]
 exclude_patterns = ["examples"]
 highlight_language = "c"
 html_theme = "alabaster"
@@ -26,15 +28,11 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 
-man_pages = [
-    ("command", "kbus", "send, read and watch KBUS messages", author, 1),
-    ("capture/index", "kbus-record", "record, look into and replay KBUS traffic", author, 1),
-    ("sbus/index", "kbus-sbusd", "let sbus clients use KBUS", author, 8),
-    ("abi/index", "kbus", "message bus in the kernel", author, 4),
-]
+man_pages = [(page.document, page.name, page.says, author, page.section) for page in manual.PAGES]
 
 # Types in annotations and docstrings that have no page here: the standard library's, a type variable, and a
 # class of the command, which is no API.
 nitpick_ignore_regex = [
-    ("py:class", r"(collections\.abc|io|pathlib)\..*|os\.PathLike|kbus\.messages\._M|Clock")
+    ("py:class", r"(collections\.abc|io|pathlib)\..*|os\.PathLike|Clock"),
+    ("py:class", r"kbus\.messages\._M|kbus\.handlers\..*|kbus\.testing\.bus\._B"),
 ]

@@ -7,15 +7,11 @@
 ``ported-calls`` that of the original package's methods.
 """
 
-import io
-import os
 import re
-from collections.abc import Callable
-from contextlib import redirect_stdout
 from pathlib import Path
-from unittest import mock
 
 from docutils import nodes
+from printed import help_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
@@ -36,7 +32,7 @@ class Help(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Give a literal block."""
         self.env.note_reread()
-        return _help(cli.main, self.arguments)
+        return help_of(cli.main, self.arguments)
 
 
 class SbusHelp(SphinxDirective):
@@ -50,7 +46,7 @@ class SbusHelp(SphinxDirective):
         self.env.note_reread()
         program, *words = self.arguments
         main = {"kbus-sbusd": daemon.main, "kbus-sbus": command.main}[program]
-        return _help(main, words)
+        return help_of(main, words)
 
 
 class TopKeys(SphinxDirective):
@@ -80,14 +76,6 @@ class PortedCalls(SphinxDirective):
         """Give the table."""
         self.env.note_reread()
         return self.parse_text_to_nodes(porting.table())
-
-
-def _help(main: Callable[[list[str]], int], words: list[str]) -> list[nodes.Node]:
-    printed = io.StringIO()
-    with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
-        main([*words, "--help"])
-    text = printed.getvalue()
-    return [nodes.literal_block(text, text, language="text")]
 
 
 def _link(subject: re.Match[str]) -> str:

@@ -3,17 +3,14 @@
 built.
 """
 
-import io
-import os
-from contextlib import redirect_stdout
-from unittest import mock
-
 from docutils import nodes
+from printed import help_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from kbus.pipeline import cli, schemas
+from kbus.pipeline.report import thresholds
 
 
 class PipelineTable(SphinxDirective):
@@ -25,7 +22,8 @@ class PipelineTable(SphinxDirective):
         """Give a table."""
         self.env.note_reread()
         name = self.arguments[0]
-        columns = schemas.SOURCE if name == "source" else schemas.TABLES[name]
+        more = {"source": schemas.SOURCE, "steps": schemas.STEPS}
+        columns = {**schemas.TABLES, **more}[name]
         lines = [".. list-table::", "   :header-rows: 1", "   :widths: 20 15 65", ""]
         lines += [f"   * - {name.removesuffix('_hour')}", "     - type", "     - meaning"]
         for column in columns:
@@ -51,15 +49,28 @@ class PipelineHelp(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Give a literal block."""
         self.env.note_reread()
-        printed = io.StringIO()
-        with mock.patch.dict(os.environ, COLUMNS="78"), redirect_stdout(printed):
-            cli.main([self.arguments[0], "--help"])
-        text = printed.getvalue()
-        return [nodes.literal_block(text, text, language="text")]
+        return help_of(cli.main, self.arguments)
+
+
+class PipelineThresholds(SphinxDirective):
+    """``pipeline-thresholds::``: all thresholds with their defaults."""
+
+    def run(self) -> list[nodes.Node]:
+        """Give a table."""
+        self.env.note_reread()
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 28 12 12 48", ""]
+        lines += ["   * - threshold", "     - yellow", "     - red", "     - what is measured"]
+        for verdict, figures in thresholds.DEFAULTS.items():
+            for figure, (value, meaning) in figures.items():
+                yellow, red = value if isinstance(value, thresholds.Limits) else (value, "")
+                lines += [f"   * - ``{verdict}.{figure}``", f"     - {yellow}", f"     - {red}"]
+                lines += [f"     - {meaning}"]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Make the directives known."""
     app.add_directive("pipeline-table", PipelineTable)
     app.add_directive("kbus-pipeline-help", PipelineHelp)
+    app.add_directive("pipeline-thresholds", PipelineThresholds)
     return {"parallel_read_safe": True}

@@ -12,7 +12,7 @@
 """
 
 from .bindings import read_bindings
-from .errors import SendManyError, StatusError, StopServing
+from .errors import ReplierError, SendManyError, StatusError, StopServing
 from .events import split_replier_bind_event_data
 from .ids import MessageId, OrigFrom
 from .ksock import Ksock
@@ -26,6 +26,7 @@ from .messages import (
     reply_to,
     stateful_request,
 )
+from .service import Service
 from .settings import PeerInfo
 from .transfer import Batch
 
@@ -38,9 +39,11 @@ __all__ = [
     "MessageId",
     "OrigFrom",
     "PeerInfo",
+    "ReplierError",
     "Reply",
     "Request",
     "SendManyError",
+    "Service",
     "Status",
     "StatusError",
     "StopServing",

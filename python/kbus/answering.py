@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""What has become of a reply that SEND refused."""
+"""What a Request is answered with, data or an error, and what has become of a reply that SEND refused."""
 
 from __future__ import annotations
 
 import errno
-from typing import Protocol
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Optional, Protocol
 
-from .messages import Message
+from .errors import ReplierError, StopServing
+from .failed import failed_reply, kind_and_text
+from .messages import Data, Message, Reply, reply_to
 
 _NOBODY_WAITS = (errno.EADDRNOTAVAIL, errno.ECONNREFUSED)
 
 
-class Replier(Protocol):
+class Sender(Protocol):
     """What ``settle`` needs of a Ksock."""
 
     def send_msg(self, message: Message) -> object:
@@ -21,7 +26,73 @@ class Replier(Protocol):
         """How many Requests have been received and not answered."""
 
 
-def settle(replier: Replier, reply: Message, error: OSError) -> int:
+class Replier(Sender, Protocol):
+    """What the others need of a Ksock."""
+
+    def max_message_size(self) -> int:
+        """How long a message can be."""
+
+
+class Outcome(NamedTuple):
+    """What a Request is answered with, and what ends serving, if something does."""
+
+    reply: Reply
+    end: Optional[BaseException] = None
+
+
+def outcome_of(replier: Replier, request: Message, handle: Callable[[], Data]) -> Outcome:
+    """Return what comes of a Request that ``handle`` answers."""
+    try:
+        return Outcome(reply_to(request, handle()))
+    except BaseException as error:
+        return outcome_of_error(replier, request, error)
+
+
+def outcome_of_error(replier: Replier, request: Message, error: BaseException) -> Outcome:
+    """Return what comes of a Request whose handler has raised this. What is no end of serving is logged."""
+    if isinstance(error, StopServing):
+        return outcome_of(replier, request, lambda: error.data)._replace(end=error)
+    reply = failed_reply(request, *kind_and_text(error), replier.max_message_size())
+    if not isinstance(error, Exception):
+        return Outcome(reply, error)
+    log_failure(request, error)
+    return Outcome(reply)
+
+
+def log_failure(message: Message, error: Exception) -> None:
+    """Log that a handler has raised this."""
+    # It takes a third of the time that importing the package takes, and good handlers do without.
+    import logging
+
+    what = "request" if message.is_request() else "message"
+    try:
+        logging.getLogger("kbus.serve").error(
+            "%s %s %s failed", what, message.id, message.name, exc_info=error
+        )
+    except Exception:
+        # A filter or a handler of the program's, which must not keep the requester from its answer.
+        with suppress(Exception):
+            sys.excepthook(*sys.exc_info())
+
+
+def deliver(replier: Replier, request: Message, reply: Message, error: OSError) -> int:
+    """Do what can be done about a reply that was refused with ``error``, as ``settle`` does.
+
+    In place of one that is too long the requester is told so.
+    """
+    if error.errno != errno.EMSGSIZE:
+        return settle(replier, reply, error)
+    longest = replier.max_message_size()
+    text = f"the answer has {reply.total_length()} bytes, and a message {longest} at most"
+    reply = outcome_of_error(replier, request, ReplierError("AnswerTooLong", text)).reply
+    try:
+        replier.send_msg(reply)
+    except OSError as again:
+        return settle(replier, reply, again)
+    return 0
+
+
+def settle(replier: Sender, reply: Message, error: OSError) -> int:
     """Return the errno with which the Request ended, or 0 if a second try has delivered the reply.
 
     EADDRNOTAVAIL or ECONNREFUSED: the requester has closed its KSock, or has abandoned the Request.

@@ -4,9 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Optional
 
 from .ids import MessageId
-from .messages import Data, Status
+from .messages import Data, Message, Status
+
+
+class ReplierError(Exception):
+    """The replier has read a Request, and answered that it failed.
+
+    ``kind`` is a short word of the replier's own (``ValueError``, ``Door.Jammed``), ``text`` is for people,
+    ``message`` the answer. A handler of ``serve`` may raise one, without a message, to choose what its
+    requester gets.
+    """
+
+    def __init__(self, kind: str, text: str = "", message: Optional[Message] = None) -> None:
+        super().__init__(kind, text, message)
+        self.kind = kind
+        self.text = text
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}" if self.text else self.kind
 
 
 class SendManyError(OSError):

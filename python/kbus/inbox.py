@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import select
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
-from typing import Optional
+from typing import Optional, Union
 
 from . import abi, ioctls
+from .device import DeviceFile
+from .ids import MessageId
 from .messages import Message
 from .transfer import Aside, Batch, Exchange, Taken, Transfer, deadline_after
 
@@ -30,39 +30,35 @@ class Inbox:
     what ``poll`` tells of the kernel's queue is true. Looking for messages is not for several threads
     at a time.
 
-    Whoever takes messages gives ``taken``, and calls ``put_back`` with that if an exception comes: a signal
-    handler may raise one anywhere between the system call and the caller.
+    Whoever takes messages gives ``taken``. If an exception comes, it appends that to ``undone``, and calls
+    ``settle``. The handler of a signal may raise one anywhere between the system call and the caller, and the
+    next one, from Python 3.11 on, where the next function of the package begins: so no function appends it.
     """
 
-    def __init__(self, file: io.FileIO, transfer: Transfer) -> None:
+    def __init__(self, file: DeviceFile, transfer: Transfer) -> None:
         self._file = file
         self._transfer = transfer
         self._aside: deque[Message] = deque()
         # The message being read in pieces, unless it is the kernel's: one that was put aside, or nothing
         # any more, as another one has been read since.
         self._current: Optional[io.BytesIO] = None
-        self._undone: list[tuple[Taken, Optional[Exchange]]] = []
+        #: What was taken and not returned, and is to be read next. Of a call, the exchange: its Request is
+        #: abandoned, and its answer dropped.
+        self.undone: list[tuple[Taken, Optional[Exchange]]] = []
 
     def clear(self) -> None:
         """Forget all that was put aside."""
-        self._undone.clear()
+        self.undone.clear()
         self._aside.clear()
         self._current = None
 
     # What was taken, and not returned.
 
-    def put_back(self, taken: Taken, exchange: Optional[Exchange] = None) -> None:
-        """See to it that what was taken is read next, as the call does not return it.
-
-        Of a call, ``exchange``, the Request is abandoned, and its answer dropped.
-        """
-        self._undone.append((taken, exchange))
-        self._settle()
-
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Put back what is not yet. An exception may end this anywhere; then it is done again."""
-        while self._undone:
-            taken, exchange = self._undone[-1]
+        while self.undone:
+            undone = self.undone[-1]
+            taken, exchange = undone
             for index in reversed(range(len(taken))):
                 each = taken[index]
                 if isinstance(each, Aside):
@@ -75,53 +71,85 @@ class Inbox:
             if exchange:
                 self._append(exchange.messages())
                 self._abandon(exchange)
-            self._undone.pop()
+            # Unless a signal handler has come to this first.
+            if self.undone and self.undone[-1] is undone:
+                self.undone.pop()
 
     def _insert(self, aside: Aside) -> None:
-        for index, message in enumerate(aside.messages, aside.at):
-            if not self._has(message):
-                self._aside.insert(index, message)
+        missing = self._missing(aside.messages)
+        if aside.at == 0:
+            self._aside.extendleft(reversed(missing))
+        else:
+            # Only one is taken from between others.
+            for message in missing:
+                self._aside.insert(aside.at, message)
 
     def _append(self, messages: list[Message]) -> None:
-        for message in messages:
-            if not self._has(message):
-                self._aside.append(message)
+        self._aside += self._missing(messages)
 
-    def _has(self, message: Message) -> bool:
-        return any(message is each for each in self._aside)
+    def _put_aside(self, messages: list[Message], note: Union[list[Message], Taken]) -> None:
+        """Put messages aside that were just taken, and forget them in the note of what was taken.
+
+        A signal handler may take them from there while the call waits, and they are not to be put back then.
+        """
+        self._aside += messages
+        note.clear()
+
+    def _missing(self, messages: list[Message]) -> list[Message]:
+        """Return those which are not among those put aside; equal ones are others."""
+        there = set(map(id, list(self._aside)))
+        return [each for each in messages if id(each) not in there]
 
     def _abandon(self, exchange: Exchange) -> None:
         request_id = exchange.sent_id() if exchange.is_call else None
         if request_id is None or self._file.closed:
             return
+
+        def is_answer(message: Message) -> bool:
+            return message.in_reply_to == request_id
+
         try:
-            ioctls.message_id(self._file, abi.IOC_ABANDON, request_id)
+            self.abandon(request_id)
         except FileNotFoundError:
             # Then it is among what is queued, unless it has come already.
             taken: Taken = []
-            while not any(message.in_reply_to == request_id for message in self._aside):
-                message = self._receive(abi.TRANSFER_NOW, taken)
-                if message is None:
-                    break
-                self._append([message])
+            try:
+                if not self.has(is_answer):
+                    self.find_queued(is_answer, taken)
+            except BaseException:
+                self.undone.append((taken, None))
+                raise
         except OSError:
             return
-        self._aside = deque(each for each in self._aside if each.in_reply_to != request_id)
+        while self._look(is_answer, []):
+            pass
+
+    def abandon(self, request_id: MessageId) -> None:
+        """Give up a Request that was sent here.
+
+        If it came here too, and was put aside, it is not to be answered any more. The kernel does the same
+        with what is queued. Raises OSError as ABANDON does.
+        """
+        sender = ioctls.u32(self._file, abi.IOC_KSOCKID)
+        for message in list(self._aside):
+            if message.id == request_id and message.from_ == sender:
+                message.flags &= ~abi.BIT_WANT_YOU_TO_REPLY
+        ioctls.message_id(self._file, abi.IOC_ABANDON, request_id)
 
     def count(self) -> int:
         """Return how many messages are to be read."""
-        self._settle()
+        self.settle()
         return len(self._aside) + ioctls.u32(self._file, abi.IOC_NUMMSGS)
 
     # In pieces.
 
     def next_length(self) -> int:
         """Make the next message the one being read, and return its length in bytes, or 0."""
-        self._settle()
-        if self._aside:
-            self._current = io.BytesIO(self._aside[0].to_bytes())
-            del self._aside[0]
-            return len(self._current.getbuffer())
+        self.settle()
+        while first := self._first(1):
+            self._current = io.BytesIO(first[0].to_bytes())
+            if self._remove(0, first[0]):
+                return len(self._current.getbuffer())
         self._current = None
         return ioctls.u32(self._file, abi.IOC_NEXTMSG)
 
@@ -135,15 +163,15 @@ class Inbox:
         """Return up to ``count`` bytes of the message being read."""
         if self._current is not None:
             return self._current.read(count)
-        return os.read(self._file.fileno(), count)
+        return self._file.read_piece(count)
 
     # Whole.
 
     def take(self, taken: Taken) -> Optional[Message]:
         """Return the next message, or None if there is none."""
-        self._settle()
-        if self._aside:
-            return self._pop(taken)
+        self.settle()
+        if self._aside and (first := self._take_aside(1, taken)):
+            return first[0]
         return self._receive(abi.TRANSFER_NOW, taken)
 
     def take_next(self, taken: Taken) -> Message:
@@ -153,25 +181,60 @@ class Inbox:
             raise StopIteration
         return message
 
-    def _pop(self, taken: Taken, index: int = 0) -> Message:
-        self._current = _AT_END
-        message = self._aside[index]
-        taken.append(Aside(index, [message]))
-        del self._aside[index]
-        return message
+    def _take_aside(self, at_most: int, taken: Taken) -> list[Message]:
+        """Take the first messages of those put aside, ``at_most`` if that is not 0.
+
+        Returns an empty list if there is none.
+        """
+        while messages := self._first(at_most):
+            self._current = _AT_END
+            taken.append(Aside(0, messages))
+            messages[:] = [each for each in messages if self._remove(0, each)]
+            if messages:
+                return messages
+        return []
+
+    def _first(self, at_most: int) -> list[Message]:
+        """Return the first messages put aside, ``at_most`` if that is not 0."""
+        if at_most != 1:
+            return list(self._aside)[: at_most or None]
+        try:
+            return [self._aside[0]]
+        except IndexError:
+            return []
+
+    def _look(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
+        """Take the first message put aside for which ``wanted`` is true."""
+        for index, message in enumerate(list(self._aside)):
+            if wanted(message):
+                self._current = _AT_END
+                taken.append(Aside(index, [message]))
+                if self._remove(index, message):
+                    return message
+                # A signal handler has changed what is there.
+                taken.pop()
+                return self._look(wanted, taken)
+        return None
+
+    def _remove(self, index: int, message: Message) -> bool:
+        """Remove a message put aside; returns whether it was there, as a signal handler may have taken it."""
+        # Without a call in between, after which the handler could run.
+        try:
+            if self._aside[index] is message:
+                del self._aside[index]
+                return True
+        except IndexError:
+            pass
+        return False
 
     def take_many(self, timeout: Optional[float], at_most: int, taken: Taken) -> list[Message]:
         """Return the next messages, ``at_most`` if that is not 0, waiting until there is one.
 
         Returns an empty list if there is none within ``timeout`` seconds; None waits for ever.
         """
-        self._settle()
+        self.settle()
         self._current = _AT_END
-        if self._aside:
-            messages = list(islice(self._aside, at_most or None))
-            taken.append(Aside(0, messages))
-            for _ in messages:
-                del self._aside[0]
+        if messages := self._take_aside(at_most, taken):
             return messages
         deadline = deadline_after(timeout)
         while True:
@@ -186,15 +249,13 @@ class Inbox:
 
         Returns None if there is none within ``timeout`` seconds; None waits for ever.
         """
-        self._settle()
-        for index, message in enumerate(self._aside):
-            if wanted(message):
-                return self._pop(taken, index)
-        return self._find(wanted, deadline_after(timeout), taken)
+        self.settle()
+        found = self._look(wanted, taken)
+        return found if found is not None else self._find(wanted, deadline_after(timeout), taken)
 
     def has(self, wanted: Callable[[Message], bool]) -> bool:
         """Return whether a message was put aside for which ``wanted`` is true."""
-        return any(map(wanted, self._aside))
+        return any(map(wanted, list(self._aside)))
 
     def find_queued(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
         """Return the first message in the kernel's queue for which ``wanted`` is true.
@@ -204,14 +265,49 @@ class Inbox:
         while (message := self._receive(abi.TRANSFER_NOW, taken)) is not None:
             if wanted(message):
                 return message
-            self._aside.append(message)
+            self._put_aside([message], taken)
+        return None
+
+    def find_aside(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
+        """Return the first message put aside for which ``wanted`` is true, or None."""
+        self.settle()
+        return self._look(wanted, taken)
+
+    def put_next_aside(self, taken: Taken) -> Optional[Message]:
+        """Put the first message of the kernel's queue aside and return it, or None if there is none."""
+        message = self._receive(abi.TRANSFER_NOW, taken)
+        if message is not None:
+            self._put_aside([message], taken)
+        return message
+
+    def find_unless_woken(
+        self, wanted: Callable[[Message], bool], woken: int, taken: Taken
+    ) -> Optional[Message]:
+        """Return the first message for which ``wanted`` is true, and put those before it aside.
+
+        Returns None as soon as the descriptor ``woken`` can be read.
+        """
+        found = self.find_aside(wanted, taken)
+        if found is not None:
+            return found
+        poller = select.poll()
+        poller.register(self._file, select.POLLIN)
+        poller.register(woken, select.POLLIN)
+        while ready := poller.poll():
+            if any(descriptor == woken for descriptor, _ in ready):
+                return None
+            found = self._receive(abi.TRANSFER_NOW, taken)
+            if found is not None:
+                if wanted(found):
+                    return found
+                self._put_aside([found], taken)
         return None
 
     def wait(self, timeout: Optional[float], taken: Taken) -> Optional[Message]:
         """Return the next message, or None if there is none within ``timeout`` seconds; None is for ever."""
-        self._settle()
-        if self._aside:
-            return self._pop(taken)
+        self.settle()
+        if self._aside and (first := self._take_aside(1, taken)):
+            return first[0]
         return self._find(lambda message: True, deadline_after(timeout), taken)
 
     def answer(self, exchange: Exchange, deadline: int, taken: Taken) -> Optional[Message]:
@@ -219,32 +315,32 @@ class Inbox:
 
         Returns None if there is none until the deadline. Raises OSError if it could not be sent.
         """
+        self.settle()
         request_id = exchange.sent_id()
         self._current = _AT_END
         first = exchange.messages()
         if first and request_id and first[0].in_reply_to == request_id:
             return first[0]
-        self._aside += first
+        has_come = bool(first)
+        self._put_aside(first, first)
         if request_id is None:
             raise exchange.error()
-        if first and _is_over(deadline):
+        if has_come and _is_over(deadline):
             return None
         return self._find(lambda message: message.in_reply_to == request_id, deadline, taken)
 
     def keep(self, exchange: Exchange) -> None:
         """Put aside what was received."""
+        self.settle()
         self._aside += exchange.messages()
 
     def take_bytes(self, room: int, taken: Taken) -> Batch:
         """Return the messages that are queued, as bytes."""
-        self._settle()
+        self.settle()
         self._current = _AT_END
-        if self._aside:
-            aside = [message.to_bytes() for message in self._aside]
+        if aside := self._take_aside(0, taken):
             lost = ioctls.lost_messages(self._file)
-            taken.append(Aside(0, list(self._aside)))
-            self._aside.clear()
-            return Batch(aside, [0] * len(aside), lost, self.count())
+            return Batch([each.to_bytes() for each in aside], [0] * len(aside), lost, self.count())
         return self._transfer.receive_bytes(room, taken)
 
     def _find(self, wanted: Callable[[Message], bool], deadline: int, taken: Taken) -> Optional[Message]:
@@ -253,7 +349,7 @@ class Inbox:
             if message is not None:
                 if wanted(message):
                     return message
-                self._aside.append(message)
+                self._put_aside([message], taken)
                 # Even if there are more: a stream of them must not go on for ever.
                 if _is_over(deadline):
                     return None

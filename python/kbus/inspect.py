@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 
+from .device import proc_text
+
 __all__ = ["BINDINGS", "STATS", "Binding", "DeviceStats", "KsockStats", "bindings", "devices", "stats"]
 
 BINDINGS = Path("/proc/kbus/bindings")
@@ -163,7 +165,12 @@ def devices(path: PathLike = STATS) -> list[int]:
 
 def _lines(path: PathLike) -> list[tuple[str, str]]:
     """The lines that are not blank, each with where it is for an error to say."""
-    text = Path(path).read_text(encoding="ascii", errors="backslashreplace")
+    try:
+        text = proc_text(Path(path))
+    except OSError as error:
+        from . import refusals
+
+        raise refusals.reading_proc(error) from None
     return [(f"{path}:{number}", line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 

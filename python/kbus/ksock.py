@@ -4,26 +4,34 @@
 from __future__ import annotations
 
 import errno
-import os
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from io import FileIO
-from types import TracebackType
-from typing import Optional, TypeVar, Union
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Optional, TypeVar, Union
 
 from . import abi, ioctls
-from .answering import settle
+from .answering import deliver
 from .bindings import read_bindings as read_bindings
-from .errors import StatusError, StopServing
+from .device import open_device
+from .errors import SendManyError
+from .failed import error_of, is_good
 from .ids import MessageId
 from .inbox import Inbox
-from .messages import Data, Message, Request, Status, reply_to
-from .names import matches
+from .messages import Data, Message, Reply, Request
 from .settings import Settings
 from .transfer import Batch, Taken, Transfer, deadline_after
 
+if TYPE_CHECKING:
+    from .service import Service
+
 _T = TypeVar("_T")
+
+#: Seconds for which an answer also waits for the next message, with the same system call. A service that has
+#: much to do makes one call a Request; one that has to stop is not woken from it.
+LINGER = 0.05
 
 
 class Ksock(Settings):
@@ -31,7 +39,8 @@ class Ksock(Settings):
 
     ``which`` is the number of the device, 0 for ``/dev/kbus0``. ``mode`` is ``r`` (enough to
     listen) or ``rw``. With ``nonblocking``, sending a message with ALL_OR_WAIT does not wait; see
-    ``send``. ``wait_for_msg``, ``receive_many``, ``call`` and ``serve`` wait all the same.
+    ``send``. ``wait_for_msg``, ``receive_many``, ``call`` and ``serve`` wait all the same. ``call_timeout``
+    is for how many seconds ``call`` waits if it is not told otherwise.
 
     Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten.
     Iterating gives the messages that are queued, and ends when there are none. ``which`` is kept,
@@ -45,29 +54,42 @@ class Ksock(Settings):
     Synchronization: each method that is one system call is atomic, but what is written or read
     in pieces is not, and ``call`` and ``serve`` put messages aside that others may wait for. Let one
     thread at a time use a Ksock, or close it; more threads open more Ksocks. One that waits is not woken
-    by a close: it returns the next message, or raises ValueError when its time is over. After a fork two
-    processes use one KSock, and both have what was put aside before: let one of them go on with it.
+    by a close: it returns the next message, or raises ValueError when its time is over. A signal handler
+    may send with the Ksock of the call that it interrupts; but if it receives, it may put aside what that
+    call waits for, which does not look there again. After a fork two processes use one KSock, and both
+    have what was put aside before: let one of them go on with it.
 
-    Raises ValueError for another mode; OSError with ENOENT if there is no such device, EACCES if
-    it may not be opened, EMFILE if the user has too many KSocks. All methods raise OSError with
-    the errno of the ioctl that refused (``linux/kbus.h`` lists them), and, but for ``ksock_id``,
-    ValueError if closed.
+    Raises ValueError for another mode, TypeError for ``which`` that is no int; OSError with ENOENT if
+    there is no such device, EACCES if it may not be opened, EMFILE if the user has too many KSocks. All
+    methods raise OSError with the errno of the ioctl that refused (``linux/kbus.h`` lists them), and, but
+    for ``ksock_id``, ValueError if closed.
     """
 
-    def __init__(self, which: int = 0, mode: str = "rw", *, nonblocking: bool = False) -> None:
+    def __init__(
+        self,
+        which: int = 0,
+        mode: str = "rw",
+        *,
+        nonblocking: bool = False,
+        call_timeout: Optional[float] = None,
+    ) -> None:
         if mode not in ("r", "rw"):
             raise ValueError(f"mode is {mode!r}, which is neither 'r' nor 'rw'")
-        extra = os.O_NONBLOCK if nonblocking else 0
+        if isinstance(which, bool) or not isinstance(which, int):
+            raise TypeError(f"which is an int, the number of a device, not {type(which).__name__}")
         self.which = which
+        #: Seconds after which ``call`` gives up if it is not given another number; None is never.
+        self.call_timeout = call_timeout
         self.mode = "read" if mode == "r" else "read/write"
-        self._file = FileIO(
-            self.name,
-            "r" if mode == "r" else "r+",
-            opener=lambda path, flags: os.open(path, flags | extra),
-        )
+        try:
+            self._file = open_device(self.name, which, mode, nonblocking)
+        except OSError as error:
+            raise _refusals().opening(error, self.name, which) from None
         self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
         self._transfer = Transfer(self._file)
+        self._services: list[Service] = []
         self._inbox = Inbox(self._file, self._transfer)
+        self._undone = self._inbox.undone
 
     # The open file.
 
@@ -80,6 +102,11 @@ class Ksock(Settings):
     def fd(self) -> Optional[FileIO]:
         """The open file; None when it is closed."""
         return None if self._file.closed else self._file
+
+    @property
+    def is_real(self) -> bool:
+        """Whether this is on the module's bus, and not on one of ``kbus.testing``."""
+        return self._file.is_real
 
     def __repr__(self) -> str:
         closed = ", closed" if self._file.closed else ""
@@ -104,7 +131,13 @@ class Ksock(Settings):
             self.close()
 
     def close(self) -> None:
-        """Close the device. What is bound is unbound, what is unread is gone. Can be repeated."""
+        """Close the device. What is bound is unbound, what is unread is gone. Can be repeated.
+
+        The names of a service that runs in another thread are unbound at once, though that may still wait in
+        a system call, for ``LINGER`` seconds at most, or be in a handler.
+        """
+        for service in list(self._services):
+            service._close()
         self._inbox.clear()
         self._file.close()
 
@@ -133,25 +166,37 @@ class Ksock(Settings):
         replier, EBADMSG for an illegal name, ENAMETOOLONG, ENOSPC for too many bindings, EINVAL for an
         observer that listens otherwise too. Source: semantics, rules 6 to 11, and the project's decisions.
         """
-        ioctls.name_query(self._file, abi.IOC_BIND, name, _kind(replier, observer))
+        try:
+            ioctls.name_query(self._file, abi.IOC_BIND, name, _kind(replier, observer))
+        except OSError as error:
+            raise _refusals().binding(error, self, name, replier) from None
 
     def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Take back the newest ``bind`` with the same arguments, and what is unread by it.
 
         Raises OSError with EINVAL if there is none. Source: semantics, rules 6 and 10.
         """
-        ioctls.name_query(self._file, abi.IOC_UNBIND, name, _kind(replier, observer))
+        try:
+            ioctls.name_query(self._file, abi.IOC_UNBIND, name, _kind(replier, observer))
+        except OSError as error:
+            raise _refusals().unbinding(error, name, replier) from None
 
     def find_replier(self, name: str) -> Optional[int]:
         """Return the id of the KSock that is bound as replier to just this name, or None."""
-        return ioctls.name_query(self._file, abi.IOC_REPLIER, name) or None
+        return self._look_up(abi.IOC_REPLIER, name)
 
     def resolve(self, name: str) -> Optional[int]:
         """Return the id of the KSock that would get a Request of this name now, or None.
 
         Other than ``find_replier``, this heeds wildcards. Source: semantics, rule 12.
         """
-        return ioctls.name_query(self._file, abi.IOC_RESOLVE, name) or None
+        return self._look_up(abi.IOC_RESOLVE, name)
+
+    def _look_up(self, number: int, name: str) -> Optional[int]:
+        try:
+            return ioctls.name_query(self._file, number, name) or None
+        except OSError as error:
+            raise _refusals().looking_up(error, name) from None
 
     # Sending.
 
@@ -163,7 +208,7 @@ class Ksock(Settings):
         """
         rest = whole = memoryview(data).cast("B")
         while rest:
-            rest = rest[os.write(self.fileno(), rest) :]
+            rest = rest[self._file.write_piece(rest) :]
         return len(whole)
 
     def write_msg(self, message: Message) -> None:
@@ -202,7 +247,19 @@ class Ksock(Settings):
         also raises OSError with EMSGSIZE or ENAMETOOLONG, and BlockingIOError (EALREADY) if something
         else has been written and not sent, in part or whole; that stays as it is.
         """
-        return self._transfer.send(message.to_bytes())
+        try:
+            return self._transfer.send(message.to_bytes())
+        except OSError as error:
+            raise self._why_not_sent(error, message) from None
+
+    def _why_not_sent(self, error: OSError, message: Message) -> OSError:
+        why: OSError
+        if message.is_reply():
+            why = _refusals().replying(error, self, message.name)
+        else:
+            waits = bool(message.flags & Message.ALL_OR_WAIT)
+            why = _refusals().sending(error, self, message.name, waits)
+        return why
 
     def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
         """Send messages in their order, and return their ids; one system call sends up to 128.
@@ -213,7 +270,14 @@ class Ksock(Settings):
         sent: ``last_msg_id`` tells the last.
         """
         self._file.fileno()
-        return self._transfer.send_many([message.to_bytes() for message in messages])
+        given = list(messages)
+        try:
+            return self._transfer.send_many([message.to_bytes() for message in given])
+        except SendManyError as error:
+            reason = self._why_not_sent(error, given[len(error.sent)])
+            raise SendManyError(
+                error.errno or 0, f"{reason.filename}: {reason.strerror}", error.sent, error.kept
+            ) from None
 
     def discard(self) -> None:
         """Drop what has been written and not sent, if anything."""
@@ -228,7 +292,10 @@ class Ksock(Settings):
 
         Raises OSError with ENOENT if no answer to it is outstanding. Source: semantics, rule 28.
         """
-        ioctls.message_id(self._file, abi.IOC_ABANDON, id)
+        try:
+            self._inbox.abandon(id)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(error.errno, f"no answer to Request {id} is outstanding here") from None
 
     # Reading.
 
@@ -295,7 +362,8 @@ class Ksock(Settings):
         try:
             return take(*arguments, taken)
         except BaseException:
-            self._inbox.put_back(taken)
+            self._undone.append((taken, None))
+            self._inbox.settle()
             raise
 
     def __iter__(self) -> Ksock:
@@ -324,9 +392,12 @@ class Ksock(Settings):
         If the answer is the next message, this is one system call. Others that arrive meanwhile are
         put aside, to be read later in their order; the rest of a message being read is dropped.
 
-        Raises TimeoutError after ``timeout`` seconds, when the answer is abandoned; StatusError,
-        which carries it, for a status in place of an answer; OSError as ``send`` does.
+        Raises TimeoutError after ``timeout`` seconds, or those of ``call_timeout``, when the answer is
+        abandoned (``math.inf`` is never); StatusError,
+        which carries it, for a status in place of an answer; ReplierError if the replier has answered that it
+        failed; OSError as ``send`` does.
         """
+        timeout = self.call_timeout if timeout is None else timeout
         deadline = deadline_after(timeout)
         exchange = self._transfer.exchange(Request(name, data).to_bytes(), deadline, is_call=True)
         taken: Taken = []
@@ -337,14 +408,17 @@ class Ksock(Settings):
             if answer is None and request_id:
                 answer = self._abandon_or_take(request_id, taken)
             self._transfer.finish(exchange)
-            if answer and not answer.is_synthetic():
+            if answer and is_good(answer):
                 return answer
-        except BaseException:
-            self._inbox.put_back(taken, exchange)
+        except BaseException as error:
+            self._undone.append((taken, exchange))
+            self._inbox.settle()
+            if isinstance(error, OSError):
+                raise _refusals().sending(error, self, name) from None
             raise
         if answer is None:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name)
-        raise StatusError(Status.from_message(answer))
+        raise error_of(answer)
 
     def _abandon_or_take(self, request_id: MessageId, taken: Taken) -> Optional[Message]:
         """Abandon a Request; if that comes too late, return the answer that is queued already."""
@@ -357,64 +431,102 @@ class Ksock(Settings):
     def serve(self, name: str, handler: Callable[[Message], Data]) -> None:
         """Be the replier for ``name``, and answer Requests until the handler ends it.
 
-        ``handler`` is given each Request that must be answered from here, and returns the data
-        of the reply. It ends serving by raising StopServing, which carries the last reply's data.
-        Any other exception ends serving too, and is passed on; that Request is not answered (its
-        sender gets ``$.KBUS.Replier.Ignored`` when this Ksock is closed). At the end ``name`` is
-        unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be
-        told, it stays bound until it is unbound later, or this is closed.
+        ``handler`` is given each Request that must be answered from here, and returns the data of the reply.
+        It ends serving by raising StopServing, which carries the last reply's data. Another exception is an
+        answer too: the requester gets a ReplierError, the logger ``kbus.serve`` the traceback, and serving
+        goes on. KeyboardInterrupt, SystemExit and the like are answered in the same way, and then passed on.
+        At the end ``name`` is unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent``
+        has no room to be told, it stays bound until it is unbound later, or this is closed.
 
-        A requester who has gone away, given up, or has no room for the reply is no error. Other
-        messages are put aside without a limit, so it is best to serve with a Ksock that listens to
-        nothing. Copies of Requests for ``name`` that are not to be answered are dropped: abandoned ones
-        look like a listener's.
+        A requester who has gone away, given up, or has no room for the reply is no error. Other messages
+        are put aside without a limit, so it is best to serve with a Ksock that listens to nothing. Copies of
+        Requests for ``name`` that are not to be answered are dropped: abandoned ones look like a listener's.
 
-        Raises OSError as ``bind`` and ``send`` do, and BlockingIOError (EAGAIN) if StopServing has ended it
-        and ``name`` stays bound.
+        This is a Service with one name; that can have more, be stopped, and run in a thread of its own.
+
+        Raises OSError as ``bind`` and ``send`` do, BlockingIOError (EAGAIN) if StopServing has ended it and
+        ``name`` stays bound, and ValueError if the Ksock is closed meanwhile, or served with by another
+        thread.
         """
+        from .service import Service
 
-        def is_served(message: Message) -> bool:
-            return message.wants_us_to_reply() or (message.is_request() and matches(name, message.name))
+        service = Service(self)
+        service.replier(name)(handler)
+        service.run()
 
-        self.bind(name, replier=True)
+    @contextmanager
+    def _served_by(self, service: Service) -> Iterator[None]:
+        """In the block, a close of this ends the service too. Raises ValueError if another thread serves."""
+        self._services.append(service)
         try:
-            while (request := self._take(self._inbox.find, is_served, None)) is not None:
-                if not request.wants_us_to_reply():
-                    continue
-                try:
-                    data = handler(request)
-                except StopServing as stop:
-                    self._answer(reply_to(request, stop.data))
-                    break
-                if self._inbox.has(is_served):
-                    self._answer(reply_to(request, data))
-                else:
-                    self._answer_and_wait(reply_to(request, data))
-        except BaseException:
-            # Why it ends matters more than that this may be refused.
-            with suppress(OSError, ValueError):
-                self.unbind(name, replier=True)
-            raise
-        self.unbind(name, replier=True)
+            # After a fork there is only one thread, whatever served before. One that began before this is
+            # in the list before it.
+            if any(each._is_of_another_thread() for each in self._services):
+                raise ValueError(f"another thread serves with {self!r}")
+            yield
+        finally:
+            self._services.remove(service)
 
-    def _answer(self, reply: Message) -> None:
-        try:
-            self.send_msg(reply)
-        except OSError as error:
-            settle(self, reply, error)
+    def _take_all_aside(self) -> None:
+        """Put all that is queued aside, to be found from there."""
+        for _ in queued_now(self.num_messages(), partial(self._take, self._inbox.put_next_aside)):
+            pass
 
-    def _answer_and_wait(self, reply: Message) -> None:
-        """With one system call, answer and wait for the next message, which is put aside."""
-        exchange = self._transfer.exchange(reply.to_bytes(), abi.TRANSFER_NEVER, is_call=False)
+    def _find(
+        self, wanted: Callable[[Message], bool], woken: Optional[int], taken: Taken
+    ) -> Optional[Message]:
+        """Return the next wanted message, or None as soon as the descriptor ``woken`` can be read.
+
+        Without that, only those that were put aside are looked at. If an exception comes, ``taken`` must be
+        appended to ``_undone``.
+        """
+        if woken is None:
+            return self._inbox.find_aside(wanted, taken)
+        return self._inbox.find_unless_woken(wanted, woken, taken)
+
+    def _answer(
+        self, request: Message, reply: Reply, next_wanted: Optional[Callable[[Message], bool]]
+    ) -> None:
+        """Answer a Request, and wait a little for the next message, which is put aside.
+
+        Not without ``next_wanted``, nor if one that it wants is there already.
+        """
+        if next_wanted is None or self._inbox.has(next_wanted):
+            try:
+                self.send_msg(reply)
+            except OSError as error:
+                deliver(self, request, reply, error)
+            return
+        exchange = self._transfer.exchange(reply.to_bytes(), deadline_after(LINGER), is_call=False)
         try:
             exchange.run()
             self._inbox.keep(exchange)
         except BaseException:
-            self._inbox.put_back([], exchange)
+            self._undone.append(([], exchange))
+            self._inbox.settle()
             raise
         if exchange.sent_id() is None:
-            settle(self, reply, exchange.error())
+            deliver(self, request, reply, exchange.error())
         self._transfer.finish(exchange)
+
+
+def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Message]:
+    """Read ``count`` messages that are queued, and as many urgent ones that come meanwhile, and so first.
+
+    Others that come later stay queued: somebody who sends all the time must not keep this from ending.
+    """
+    most = 2 * count
+    while count > 0 and most > 0 and (message := read()) is not None:
+        count -= not message.is_urgent()
+        most -= 1
+        yield message
+
+
+def _refusals() -> ModuleType:
+    # It takes as long as a third of the package, and is for what goes wrong.
+    from . import refusals
+
+    return refusals
 
 
 def _kind(replier: bool, observer: bool) -> int:

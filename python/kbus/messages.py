@@ -78,7 +78,7 @@ class Message:
             raise _wrong_name(name)
         self.name: str = name
         self.data: Optional[bytes] = (
-            (data or None) if type(data) is bytes else _bytes_of(data, encoding, errors)
+            (data or None) if type(data) is bytes else bytes_of(data, encoding, errors)
         )
         # What is not given needs no check: most messages have only a name and data.
         self.to: int = abi.check_u32("to", to) if to else 0
@@ -152,7 +152,12 @@ class Message:
         """
         buffer = bytes(data)
         wire.check(buffer)
-        return cls.from_message(received(buffer, 1)[0])
+        (message,) = received(buffer, 1)
+        if not isinstance(message, cls):
+            return cls.from_message(message)
+        if not message.name.startswith("$.") or len(message.name) < 3:
+            raise _wrong_name(message.name)
+        return message
 
     def to_bytes(self) -> bytes:
         """Return the message as it is written to a KSock, in the machine's byte order."""
@@ -478,7 +483,8 @@ def _wrong_name(name: object) -> Exception:
     return ValueError(f'message name "{name}" does not start with "$."')
 
 
-def _bytes_of(data: Data, encoding: str, errors: str) -> Optional[bytes]:
+def bytes_of(data: Data, encoding: str = "utf-8", errors: str = "strict") -> Optional[bytes]:
+    """Return the bytes that a message carries as its data; None if there are none."""
     if data is None:
         return None
     if isinstance(data, str):

@@ -12,6 +12,8 @@ import re
 from . import abi
 
 WILDCARDS = ("*", "%")
+#: How names begin that only KBUS gives to messages, and programs only to replies. Source: semantics, rule 5.
+OWN_PREFIX = "$.KBUS."
 
 _WORD = re.compile("[A-Za-z0-9]+")
 

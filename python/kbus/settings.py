@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from io import FileIO
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from . import abi, ioctls
+from .device import DeviceFile
 
 
 class PeerInfo(NamedTuple):
@@ -18,10 +20,19 @@ class PeerInfo(NamedTuple):
     gid: int
 
 
+@contextmanager
+def _for_administrators() -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        reason = "that concerns all of the device: it is for root, or the user who owns the device node"
+        raise PermissionError(error.errno, reason) from None
+
+
 class Settings:
     """The part of Ksock that is neither about binding nor about messages."""
 
-    _file: FileIO
+    _file: DeviceFile
 
     # This KSock.
 
@@ -58,7 +69,10 @@ class Settings:
 
         Raises ProcessLookupError (ESRCH) if there is no such KSock now.
         """
-        return PeerInfo(*ioctls.peer_info(self._file, ksock_id))
+        try:
+            return PeerInfo(*ioctls.peer_info(self._file, ksock_id))
+        except ProcessLookupError as error:
+            raise ProcessLookupError(error.errno, f"there is no KSock {ksock_id} now") from None
 
     def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
         """Set whether the kernel log tells what happens on this device; return what was.
@@ -66,7 +80,8 @@ class Settings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM).
         """
-        return ioctls.switch(self._file, abi.IOC_VERBOSE, verbose, just_ask)
+        with _for_administrators():
+            return ioctls.switch(self._file, abi.IOC_VERBOSE, verbose, just_ask)
 
     def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
         """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
@@ -74,7 +89,8 @@ class Settings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM). Source: semantics, rule 32.
         """
-        return ioctls.switch(self._file, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
+        with _for_administrators():
+            return ioctls.switch(self._file, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
 
     def max_message_size(self) -> int:
         """Return the length in bytes of the longest message that can be written to this device."""
@@ -87,7 +103,8 @@ class Settings:
         administrator: PermissionError (EPERM). Raises OSError with EINVAL under 100 or over the highest.
         Source: semantics, rule 34.
         """
-        return ioctls.u32(self._file, abi.IOC_MAXMSGSIZE, count)
+        with _for_administrators():
+            return ioctls.u32(self._file, abi.IOC_MAXMSGSIZE, count)
 
     def new_device(self) -> int:
         """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless

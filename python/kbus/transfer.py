@@ -12,11 +12,10 @@ import struct
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from fcntl import ioctl
-from io import FileIO
 from typing import NamedTuple, Optional, TypeVar, Union
 
 from . import abi
+from .device import DeviceFile
 from .errors import SendManyError
 from .ids import MessageId, trusted_id
 from .messages import Message, received
@@ -47,15 +46,20 @@ _RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT, _TIMES_AT
 
 
 def deadline_after(timeout: Optional[float]) -> int:
-    """Return what ``deadline`` is so many seconds from now, or now if they are fewer than 0; None is never.
-
-    Raises ValueError for NaN.
-    """
+    """Return what ``deadline`` is so many seconds from now; None is never. Raises ValueError for NaN."""
     if timeout is None:
         return abi.TRANSFER_NEVER
+    return time.monotonic_ns() + int(1e9 * seconds_to_wait(timeout))
+
+
+def seconds_to_wait(timeout: float) -> float:
+    """Return how long that is, from 0 to what a deadline can say. Raises ValueError for NaN."""
     if timeout != timeout:
         raise ValueError("timeout is NaN")
-    return max(time.monotonic_ns() + int(1e9 * min(timeout, _LONGEST_WAIT)), abi.TRANSFER_NOW)
+    try:
+        return max(0.0, min(timeout, _LONGEST_WAIT))
+    except TypeError:
+        raise TypeError(f"timeout is a number of seconds, not {type(timeout).__name__}") from None
 
 
 def memory(size: int) -> tuple[memoryview, int]:
@@ -202,7 +206,7 @@ class Exchange:
     the message is a Request, whose answer nobody wants if the call does not return it.
     """
 
-    def __init__(self, file: FileIO, out: _Outgoing, incoming: Incoming, is_call: bool) -> None:
+    def __init__(self, file: DeviceFile, out: _Outgoing, incoming: Incoming, is_call: bool) -> None:
         self._file = file
         self.out = out
         self.incoming = incoming
@@ -215,7 +219,7 @@ class Exchange:
         """Make the system call. Raises OSError with its errno, ValueError if the file is closed."""
         while True:
             try:
-                ioctl(self._file, abi.IOC_TRANSFER, self.out.argument)
+                self._file.ioctl(self._file, abi.IOC_TRANSFER, self.out.argument)
             except InterruptedError:
                 # Nothing has been done.
                 continue
@@ -250,7 +254,7 @@ class Transfer:
     and ValueError if the file is closed. If a signal interrupts them, they go on.
     """
 
-    def __init__(self, file: FileIO) -> None:
+    def __init__(self, file: DeviceFile) -> None:
         self._file = file
         # Memory that is not in use. Of several threads, each pop() gives another one.
         self._outgoing: list[_Outgoing] = []
@@ -262,11 +266,11 @@ class Transfer:
         out = _taken(self._outgoing, _Outgoing)
         argument = out.argument
         out.fill(message)
-        ioctl(self._file, abi.IOC_TRANSFER, argument)
+        self._file.ioctl(self._file, abi.IOC_TRANSFER, argument)
         _, error, _ = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
         while error == errno.EINTR:
             # The kernel has kept the message, and the argument says so.
-            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            self._file.ioctl(self._file, abi.IOC_TRANSFER, argument)
             _, error, _ = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
         network_id, serial_num = abi.MSG_ID.unpack_from(out.ids)
         _put_back(self._outgoing, out)
@@ -291,7 +295,7 @@ class Transfer:
         error = errno.EINTR
         while error == errno.EINTR:
             # With what came back in the argument, the next call goes on where the last one ended.
-            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            self._file.ioctl(self._file, abi.IOC_TRANSFER, argument)
             count, error, kept = _PROGRESS.unpack_from(argument, _PROGRESS_AT)
             ids = out.ids[: count * abi.MSG_ID.size]
             sent += [trusted_id(*pair) for pair in abi.MSG_ID.iter_unpack(ids)]
@@ -313,7 +317,7 @@ class Transfer:
         taken.append(incoming)
         while True:
             try:
-                ioctl(self._file, abi.IOC_TRANSFER, argument)
+                self._file.ioctl(self._file, abi.IOC_TRANSFER, argument)
             except InterruptedError:
                 continue
             messages = incoming.messages()
@@ -340,7 +344,7 @@ class Transfer:
         taken.append(incoming)
         incoming.make_room(room)
         while True:
-            ioctl(self._file, abi.IOC_TRANSFER, argument)
+            self._file.ioctl(self._file, abi.IOC_TRANSFER, argument)
             count, length, queued, next_len = _RECEIVED.unpack_from(argument, _RECEIVED_AT)
             if count or not next_len:
                 break
@@ -370,7 +374,9 @@ def _taken(pool: list[_M], make: Callable[[], _M]) -> _M:
     try:
         return pool.pop()
     except IndexError:
-        return make()
+        pass
+    # An error of this is none of an empty pool.
+    return make()
 
 
 def _put_back(pool: list[_M], memory: _M) -> None:

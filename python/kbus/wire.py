@@ -110,7 +110,9 @@ def check(buffer: bytes) -> None:
     try:
         name.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"not a message: its name {name!r} is not text") from error
+        # In a capture it may be as long as a block.
+        begin = bytes(name[:40])
+        raise ValueError(f"not a message: its name, which begins {begin!r}, is not text") from error
 
 
 def decode_into(message: Message, buffer: bytes, begin: int) -> int:

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 from tempfile import TemporaryDirectory
 
-from kbus import Announcement, Ksock, Message, Request, inspect
+from kbus import Announcement, Ksock, Message, ReplierError, Request, inspect
 from kbus.capture import Reader
 from kbus.sbus import Client
 from tests.demo.recording import Recording, kbus
@@ -25,6 +25,7 @@ from tests.demo.roles import (
     DidNotHappen,
     archivist,
     bridge,
+    converter,
     listener,
     oracle,
     publisher,
@@ -104,6 +105,29 @@ def who_is_bound(stage: Stage) -> str:
     return f"all {len(expected)} bindings are listed, with their processes"
 
 
+def a_bad_request(stage: Stage) -> str:
+    """A service answers a bad request with an error, and the next one as if nothing had been."""
+    name = "$.Convert.Fahrenheit"
+    with Actor(converter) as service, Ksock() as ksock:
+        service.hears("that it is bound")
+        tell(f"process {service.pid} is a service; `kbus trace {name}` tells who would get what")
+        lines = kbus("trace", name).splitlines()
+        for line in lines:
+            tell(f"  {line}")
+        check(any(str(service.pid) in line for line in lines), "the service is not among them")
+        try:
+            answer = ksock.call(name, "warm", timeout=PATIENCE)
+        except ReplierError as error:
+            tell(f"  {name} warm?   {error}")
+            check(error.kind == "ValueError", "that is another error")
+        else:
+            raise DidNotHappen(f"warm is {answer.data!r}")
+        answer = ksock.call(name, "21.5", timeout=PATIENCE)
+        tell(f"  {name} 21.5?   {(answer.data or b'').decode()}")
+        check(answer.data == b"70.7", "that is not right")
+    return "the asker knows what was wrong, and the service goes on"
+
+
 def a_replier_is_killed(stage: Stage) -> str:
     """A replier is killed in the middle of a request."""
     with Actor(oracle) as victim, Ksock() as ksock:
@@ -156,7 +180,8 @@ def all_of_it_was_recorded(stage: Stage) -> str:
     readings = sum(name.startswith("$.Machine.") for name in names)
     heard = sum(len(texts) for texts in stage.heard.values())
     check(readings == heard, f"{readings} readings were recorded, and {heard} heard")
-    requests = 2 * (len(stage.heard) + 1) + 1
+    # Each with its answer, but for the one of the oracle, which is killed.
+    requests = 2 * (len(stage.heard) + 1 + 2) + 1
     check(len(names) == readings + requests + 6, f"{len(names)} messages is not what there was")
     stage.recording.keep()
     return f"{len(names)} messages of programs, none lost, and what KBUS itself said"
@@ -222,6 +247,7 @@ SCENES = (
     ("Readings of this machine, once a second, heard by a listener to $.Machine.*", the_machine_speaks),
     ("A replier to $.Archive.* has heard them too, and answers requests about them", somebody_answers),
     ("/proc/kbus/bindings, while they are all there", who_is_bound),
+    ("A service gets a bad request, and goes on", a_bad_request),
     ("A replier is killed in the middle of a request, and the asker is told", a_replier_is_killed),
     ("An urgent message overtakes a queue", an_urgent_message),
     ("All of it was recorded", all_of_it_was_recorded),

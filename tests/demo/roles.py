@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import select
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
-from kbus import Announcement, Ksock, Message, reply_to
+from kbus import Announcement, Ksock, Message, Service, reply_to
 from kbus.sbus import daemon
 from tests.demo.machine import readings
 
 #: Seconds after which something that has not happened is taken not to happen; emulated machines are slow.
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 class DidNotHappen(Exception):
@@ -114,6 +115,21 @@ def archivist(ksock: Ksock, pipe: Connection) -> None:
             ksock.send_msg(reply_to(message, " | ".join(heard.get(asked_about, ["never heard of it"]))))
         else:
             heard.setdefault(message.name, []).append(_text(message))
+
+
+def converter(ksock: Ksock, pipe: Connection) -> None:
+    """Is a service that converts temperatures, and survives what is none."""
+    service = Service(ksock, "$.Convert")
+
+    @service.replier("Fahrenheit")
+    def fahrenheit(request: Message) -> str:
+        return f"{float(_text(request)) * 9 / 5 + 32:.1f}"
+
+    # The traceback is for whoever runs the service, and is no part of the story.
+    logging.disable()
+    with service.running():
+        pipe.send("bound")
+        _stay(pipe)
 
 
 def oracle(ksock: Ksock, pipe: Connection) -> None:

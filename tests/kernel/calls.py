@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from kbus import Ksock
+from kbus.device import DeviceFile
 
 TRANSFER = ("ioctl", 32)
 
@@ -20,12 +20,14 @@ TRANSFER = ("ioctl", 32)
 def counted(monkeypatch: pytest.MonkeyPatch, ksock: Ksock) -> Iterator[list[object]]:
     """The system calls on this Ksock in the block: ("ioctl", number), "read", "write" or "poll"."""
     calls: list[object] = []
-    real, fd = fcntl.ioctl, ksock.fileno()
+    kind, fd = type(ksock.fd), ksock.fileno()
+    assert issubclass(kind, DeviceFile)
+    real = kind.ioctl
 
     def ioctl(file: object, number: int, argument: bytearray) -> object:
         if file is ksock.fd:
             calls.append(("ioctl", number & 0xFF))
-        return real(file, number, argument)  # type: ignore[call-overload]
+        return real(file, number, argument)
 
     def watched(name: str, call: Callable[..., object]) -> Callable[..., object]:
         def watching(*arguments: object) -> object:
@@ -36,8 +38,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, ksock: Ksock) -> Iterator[list[obje
         return watching
 
     with monkeypatch.context() as patch:
-        patch.setattr("fcntl.ioctl", ioctl)
-        patch.setattr("kbus.transfer.ioctl", ioctl)
+        patch.setattr(kind, "ioctl", staticmethod(ioctl))
         for module, name in ((os, "read"), (os, "write"), (select, "poll")):
             patch.setattr(module, name, watched(name, getattr(module, name)))
         yield calls

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import tempfile
@@ -15,6 +16,8 @@ import pytest
 
 from tests.kernel.helpers import wait_until
 from tests.kernel.patching import one_processor
+
+_PR_SET_THP_DISABLE = 41
 
 
 class NewCgroup(Protocol):
@@ -31,6 +34,7 @@ def new_cgroup(tmp_path: Path) -> Iterator[NewCgroup]:
     subprocess.run(["mount", "-t", "cgroup2", "none", root], check=True)
     (root / "cgroup.subtree_control").write_text("+memory")
     _charge_kernel_memory()
+    _take_small_pages()
     made: list[Path] = []
 
     def make(name: str) -> Path:
@@ -55,6 +59,14 @@ def _charge_kernel_memory() -> None:
         first.mkdir()
         first.rmdir()
         subprocess.run(["umount", root], check=True)
+
+
+@cache
+def _take_small_pages() -> None:
+    """What this process takes itself while it is in a cgroup is to be little, and not 2 MiB now and then."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from kbus import Ksock
-from tests.kernel import module, raw
+from tests.kernel import module, raw, stand_in
 from tests.kernel.helpers import PROC, bindings, device_stats, stats_lines
 from tests.kernel.processes import LOOKERS, Child
 
@@ -36,15 +37,19 @@ class NewDevice(Protocol):
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Each test begins and ends with a bus on which nobody is, and with the device as it was.
+    """Each test begins and ends with a bus on which nobody is, and with the device as it was."""
+    with stand_in.in_place() if stand_in.IS_WANTED else let_look():
+        before = _state()
+        yield
+        assert _state() == before
 
-    Whoever is in LOOKERS can look at /proc/kbus.
-    """
+
+@contextmanager
+def let_look() -> Iterator[None]:
+    """Whoever is in LOOKERS can look at /proc/kbus."""
     for path in (PROC, *PROC.iterdir()):
         os.chown(path, 0, LOOKERS)
-    before = _state()
     yield
-    assert _state() == before
 
 
 def _state() -> tuple[object, ...]:
@@ -103,7 +108,24 @@ def new_device() -> NewDevice:
 @pytest.fixture
 def open_to_all() -> Iterator[None]:
     """Device 0 may be opened by every user."""
+    stand_in.cannot("modes of its device")
     mode = os.stat("/dev/kbus0").st_mode
     os.chmod("/dev/kbus0", 0o666)
     yield
     os.chmod("/dev/kbus0", mode & 0o7777)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """On the stand-in, leave out what is about the kernel."""
+    name = collection_path.name
+    if stand_in.IS_WANTED and name.startswith("test_") and name[5:-3] not in stand_in.MODULES:
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On the stand-in, skip what that cannot pass."""
+    for item in items if stand_in.IS_WANTED else ():
+        why = stand_in.LEFT_OUT.get(item.name) or stand_in.LEFT_OUT.get(item.name.partition("[")[0])
+        if why:
+            item.add_marker(pytest.mark.skip(reason=f"the stand-in has no {why}"))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.kernel import stand_in
+
 MODULE = Path(__file__).parents[2] / "kernel" / "kbus.ko"
 KUNIT = ".kunit_test_suites"
 PARAMETERS = Path("/sys/module/kbus/parameters")
@@ -72,6 +74,10 @@ def reloaded(**parameters: int | str) -> Iterator[None]:
 @contextmanager
 def parameter(name: str, value: int) -> Iterator[None]:
     """One parameter set in sysfs, and set back afterwards."""
+    if stand_in.IS_WANTED:
+        with stand_in.parameter(name, value):
+            yield
+        return
     path = PARAMETERS / name
     before = path.read_text()
     path.write_text(str(value))

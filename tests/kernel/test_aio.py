@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import threading
 from collections.abc import Callable
 
@@ -147,6 +148,28 @@ def test_call_that_times_out_is_abandoned(ksock: OpenKsock) -> None:
 
     replier = ksock()
     replier.bind("$.A", replier=True)
+    run(test())
+
+
+@pytest.mark.parametrize("timeout", [-1, -math.inf])
+def test_a_time_that_is_over_already(ksock: OpenKsock, timeout: float) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as asker:
+            with pytest.raises(TimeoutError):
+                await asker.call("$.A", timeout=timeout)
+            assert ksock_stats(asker.ksock)["awaiting"] == 0
+
+    replier = ksock()
+    replier.bind("$.A", replier=True)
+    run(test())
+
+
+def test_a_time_that_is_no_number_is_refused() -> None:
+    async def test() -> None:
+        async with AsyncKsock() as asker:
+            with pytest.raises(ValueError, match="timeout is NaN"):
+                await asker.call("$.A", timeout=math.nan)
+
     run(test())
 
 

@@ -10,13 +10,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, MessageId, Request, StatusError, StopServing, reply_to
+from kbus import (
+    Announcement,
+    Ksock,
+    Message,
+    MessageId,
+    ReplierError,
+    Request,
+    StatusError,
+    StopServing,
+    reply_to,
+)
 from tests.kernel.calls import TRANSFER, counted
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import PATIENCE, fails, ksock_stats, take, wait_until
+from tests.kernel.helpers import PATIENCE, fails, fill, ksock_stats, take, wait_until
 
 Handler = Callable[[Message], object]
 
@@ -225,6 +236,95 @@ def test_call_abandons_when_a_signal_handler_raises(ksock: OpenKsock) -> None:
     assert ksock_stats(caller)["awaiting"] == 0
 
 
+@contextmanager
+def alarm(seconds: float, error: BaseException) -> Iterator[None]:
+    """A signal handler raises this after so many seconds."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, on_signal)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("too slow"), OSError("too slow")])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda ksock: ksock.call("$.Fred"),
+        lambda ksock: ksock.send_msg(Announcement("$.News", flags=Message.ALL_OR_WAIT)),
+        lambda ksock: ksock.send_many([Announcement("$.News", flags=Message.ALL_OR_WAIT)]),
+    ],
+    ids=["call", "send_msg", "send_many"],
+)
+def test_what_a_signal_handler_raises_is_passed_on(
+    ksock: OpenKsock, wait: Callable[[Ksock], object], error: OSError
+) -> None:
+    """Though it is an OSError, it is not the kernel's."""
+    caller, replier, full = ksock(), ksock(), ksock()
+    replier.bind("$.Fred", replier=True)
+    fill(full, "$.News")
+    with alarm(0.05, error), pytest.raises(OSError, match=r"^too slow$") as caught:
+        wait(caller)
+    assert caught.value is error
+    caller.discard()
+
+
+def give_up(server: Ksock) -> None:
+    with pytest.raises(TimeoutError):
+        server.call("$.Fred", timeout=0.05)
+
+
+def give_up_by_a_signal(server: Ksock) -> None:
+    with alarm(0.05, HandlerError()), pytest.raises(HandlerError):
+        server.call("$.Fred")
+
+
+def give_up_later(server: Ksock) -> None:
+    sent = server.send_msg(Request("$.Fred"))
+    server.bind("$.Nobody", replier=True)
+    with pytest.raises(TimeoutError):
+        server.call("$.Nobody", timeout=0.05)
+    server.abandon(sent)
+    server.unbind("$.Nobody", replier=True)
+
+
+@pytest.mark.rule(28)
+@pytest.mark.parametrize("give", [give_up, give_up_by_a_signal, give_up_later])
+def test_a_request_of_its_own_that_it_abandons(ksock: OpenKsock, give: Callable[[Ksock], None]) -> None:
+    """It was put aside while the answer was waited for, and is not to be answered any more."""
+    server, other = ksock(), ksock()
+    server.bind("$.Fred", replier=True)
+    other.send_msg(Request("$.Fred", "of another"))
+    give(server)
+    assert server.num_unreplied_to() == 1
+    wanted = [message.data for message in server if message.wants_us_to_reply()]
+    assert wanted == [b"of another"]
+
+
+@pytest.mark.axiom("answer")
+def test_a_handler_that_calls_itself_until_it_is_too_late(ksock: OpenKsock) -> None:
+    server, caller = ksock(), ksock()
+    handled = 0
+
+    def handle(request: Message) -> Any:
+        nonlocal handled
+        handled += 1
+        return server.call("$.Fred", timeout=0.05).data
+
+    with meanwhile(serving(server, "$.Fred", handle)):
+        until_served(caller, "$.Fred")
+        with pytest.raises(ReplierError, match=r"^TimeoutError: "):
+            caller.call("$.Fred", timeout=PATIENCE)
+        stop(caller, "$.Fred")
+    assert handled == 1
+
+
 def close_when_asked(replier: Ksock, read: bool) -> None:
     """Wait for a Request, read it or not, and close."""
     wait_until(lambda: replier.num_messages() == 1, "the Request is there")
@@ -343,22 +443,128 @@ def test_serve_can_end_without_data(ksock: OpenKsock) -> None:
         assert caller.call("$.Fred", timeout=PATIENCE).data is None
 
 
-def test_an_error_in_the_handler_ends_serving(ksock: OpenKsock) -> None:
+@pytest.mark.axiom("answer")
+def test_an_error_in_the_handler_is_answered_and_serving_goes_on(
+    ksock: OpenKsock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, caller = ksock(), ksock()
+
+    def handle(request: Message) -> str:
+        return str(float((request.data or b"").decode()) * 2)
+
+    with meanwhile(serving(server, "$.Double", handle)):
+        until_served(caller, "$.Double")
+        with pytest.raises(ReplierError) as caught:
+            caller.call("$.Double", "warm", PATIENCE)
+        assert caller.call("$.Double", "21", PATIENCE).data == b"42.0"
+        stop(caller, "$.Double")
+    error = caught.value
+    assert (error.kind, error.text) == ("ValueError", "could not convert string to float: 'warm'")
+    assert error.message is not None
+    assert error.message.name == "$.KBUS.Replier.Failed"
+    assert not error.message.is_synthetic()
+    assert error.message.from_ == server.ksock_id()
+    (logged,) = caplog.records
+    assert (logged.name, logged.levelname) == ("kbus.serve", "ERROR")
+    assert logged.getMessage() == f"request {error.message.in_reply_to} $.Double failed"
+    assert logged.exc_info is not None
+
+
+class Mute(Exception):
+    """It has no text that can be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.axiom("answer")
+@pytest.mark.parametrize("error", [Mute(), ReplierError(5, None)])  # type: ignore[arg-type]
+def test_an_error_that_is_hard_to_tell_of_is_answered(ksock: OpenKsock, error: Exception) -> None:
+    server, caller = ksock(), ksock()
+
+    def handle(request: Message) -> str:
+        if request.data:
+            raise error
+        return "good"
+
+    with meanwhile(serving(server, "$.A", handle)):
+        until_served(caller, "$.A")
+        with pytest.raises(ReplierError, match=r"^(Mute|5): "):
+            caller.call("$.A", "x", PATIENCE)
+        assert caller.call("$.A", timeout=PATIENCE).data == b"good"
+        stop(caller, "$.A")
+
+
+def test_a_handler_may_choose_its_error(ksock: OpenKsock) -> None:
     server, caller = ksock(), ksock()
 
     def handle(request: Message) -> None:
-        raise HandlerError
+        raise ReplierError("Door.Jammed", "there is a foot in it")
 
-    def serve_and_close() -> None:
-        with pytest.raises(HandlerError):
+    with meanwhile(serving(server, "$.Door", handle)):
+        until_served(caller, "$.Door")
+        with pytest.raises(ReplierError, match=r"^Door\.Jammed: there is a foot in it$"):
+            caller.call("$.Door", timeout=PATIENCE)
+        stop(caller, "$.Door")
+
+
+@pytest.mark.parametrize("wrong", [5, object()])
+def test_a_handler_that_gives_no_data_has_failed(ksock: OpenKsock, wrong: Any) -> None:
+    server, caller = ksock(), ksock()
+    with meanwhile(serving(server, "$.Fred", lambda request: wrong)):
+        until_served(caller, "$.Fred")
+        with pytest.raises(ReplierError, match="TypeError: data is text, bytes"):
+            caller.call("$.Fred", timeout=PATIENCE)
+        stop(caller, "$.Fred")
+
+
+def test_an_answer_that_is_too_long_is_an_error(ksock: OpenKsock) -> None:
+    server, caller = ksock(), ksock()
+    most = caller.max_message_size()
+    with meanwhile(serving(server, "$.Fred", lambda request: bytes(most))):
+        until_served(caller, "$.Fred")
+        with pytest.raises(ReplierError, match=rf"^AnswerTooLong: .* and a message {most} at most$"):
+            caller.call("$.Fred", timeout=PATIENCE)
+        stop(caller, "$.Fred")
+
+
+def test_an_error_is_cut_to_the_length_that_a_message_can_have(ksock: OpenKsock) -> None:
+    server, caller = ksock(), ksock()
+    before = caller.max_message_size()
+
+    def handle(request: Message) -> None:
+        raise ValueError(100 * "\N{GREEK SMALL LETTER ALPHA}")
+
+    caller.set_max_message_size(120)
+    try:
+        with meanwhile(serving(server, "$.Fred", handle)):
+            until_served(caller, "$.Fred")
+            with pytest.raises(ReplierError, match=r"^ValueError: \u03b1+$"):
+                caller.call("$.Fred", timeout=PATIENCE)
+            stop(caller, "$.Fred")
+    finally:
+        caller.set_max_message_size(before)
+
+
+@pytest.mark.axiom("answer")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_ends_serving_after_the_answer(
+    ksock: OpenKsock, error: type[BaseException]
+) -> None:
+    server, caller = ksock(), ksock()
+
+    def handle(request: Message) -> None:
+        raise error
+
+    def serve() -> None:
+        with pytest.raises(error):
             server.serve("$.Fred", handle)
         assert server.find_replier("$.Fred") is None
-        assert server.num_unreplied_to() == 1
-        server.close()
+        assert server.num_unreplied_to() == 0
 
-    with meanwhile(serve_and_close):
+    with meanwhile(serve):
         until_served(caller, "$.Fred")
-        with pytest.raises(StatusError, match=r"Replier\.Ignored"):
+        with pytest.raises(ReplierError, match=f"^{error.__name__}$"):
             caller.call("$.Fred", timeout=PATIENCE)
 
 

@@ -274,6 +274,21 @@ def test_lost_messages(ksock: OpenKsock) -> None:
     assert listener.report_lost_messages(just_ask=True) is False
 
 
+@pytest.mark.axiom("loss")
+def test_a_message_that_can_not_be_written_drops_no_other(ksock: OpenKsock) -> None:
+    sender, listener = ksock(nonblocking=True), ksock()
+    listener.bind("$.Fred")
+    listener.set_max_messages(1)
+    sender.send_msg(Announcement("$.Fred", "first"))
+    with pytest.raises(BlockingIOError):
+        sender.send_msg(Announcement("$.Fred", "kept", flags=Message.ALL_OR_WAIT))
+    with pytest.raises(OSError):
+        sender.write_msg(Announcement("$.Fred", bytes(2 << 20)))
+    assert take(listener).data == b"first"
+    sender.send()
+    assert take(listener).data == b"kept"
+
+
 def test_queue_length(ksock: OpenKsock) -> None:
     opened = ksock()
     assert opened.max_messages() == 100

@@ -10,8 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kbus import abi
-
-from .wire import Message, MsgId
+from kbus.testing.model.wire import Message, MsgId
 
 Call = tuple[Any, ...]
 """The name of a method of `ksock.Ksock`, and the arguments."""

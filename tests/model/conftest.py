@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from .bus import Device
+from kbus.testing.model.bus import Device
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import select
 
+from kbus.testing.model.clock import Clock
+from kbus.testing.model.transfer import Outcome
+from kbus.testing.model.wire import MsgId
 from tests.kernel import raw
+from tests.kernel.helpers import PATIENCE
 from tests.kernel.transfer import Transfer
-
-from .clock import Clock
-from .transfer import Outcome
-from .wire import MsgId
 
 MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
 
@@ -87,9 +87,12 @@ class Ksock:
         """read(2)."""
         return os.read(self._file.fd, count)
 
-    def poll(self) -> int:
-        """What poll(2) says of POLLIN, POLLPRI and POLLOUT at once."""
+    def poll(self, awaited: int = 0) -> int:
+        """What poll(2) says of POLLIN, POLLPRI and POLLOUT at once, or when something awaited has come."""
         poller = select.poll()
+        if awaited:
+            poller.register(self._file.fd, awaited)
+            poller.poll(1000 * PATIENCE)
         poller.register(self._file.fd, select.POLLIN | select.POLLPRI | select.POLLOUT)
         return dict(poller.poll(0)).get(self._file.fd, 0)
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from kbus import abi
+from kbus.testing.model import ksock as model
+from kbus.testing.model.answers import owed_by
+from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.transfer import Outcome
+from kbus.testing.model.wire import Message, MsgId, parse
 from tests.kernel.transfer import pack
 
-from . import ksock as model
-from .answers import owed_by
-from .bus import Device, Limits
 from .calls import SENT, WRONG_MESSAGES, Call, common_calls, messages, odd_calls, outcome
-from .transfer import Outcome
-from .wire import Message, MsgId, parse
 
 MAX_KSOCKS = 5
 

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from kbus import abi
-
-from .ksock import Ksock
-from .wire import Message, MsgId, parse
+from kbus.testing.model.ksock import Ksock
+from kbus.testing.model.wire import Message, MsgId, parse
 
 
 def post(ksock: Ksock, message: Message) -> MsgId:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kbus import abi
+from kbus.testing.model.wire import NO_ID, MsgId
 
 from .load import checks
 from .load.notes import ABANDONED, READ, SENT, Note, Notebook, notes
-from .wire import NO_ID, MsgId
 
 URGENT = abi.BIT_URGENT
 

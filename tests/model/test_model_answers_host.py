@@ -7,12 +7,12 @@ import errno
 from dataclasses import replace
 
 from kbus import abi
+from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.parts import STATUS_LENGTH
+from kbus.testing.model.wire import Message, MsgId
 from tests.kernel.helpers import fails
 
-from .bus import Device, Limits
-from .parts import STATUS_LENGTH
 from .steps import answer, ask, drain, post, say, take
-from .wire import Message, MsgId
 
 
 def test_rules_19_and_25_a_request_and_its_reply(device: Device) -> None:

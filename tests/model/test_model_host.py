@@ -8,12 +8,12 @@ import errno
 import pytest
 
 from kbus import abi
+from kbus.testing.model import names, stats
+from kbus.testing.model.bus import Device
+from kbus.testing.model.wire import NO_ID, Message, MsgId
 from tests.kernel.helpers import fails
 
-from . import names, stats
-from .bus import Device
 from .steps import ask, drain, post, say, take
-from .wire import NO_ID, Message, MsgId
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis.stateful import invariant
 
 from kbus import abi
+from kbus.testing.model.ksock import Ksock
+from kbus.testing.model.parts import STATUS_LENGTH, Copy, Queue
+from kbus.testing.model.wire import MsgId
 
-from .ksock import Ksock
 from .machine import Machine
-from .parts import STATUS_LENGTH, Copy, Queue
-from .wire import MsgId
 
 
 class Alone(Machine):

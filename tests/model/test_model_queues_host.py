@@ -7,12 +7,12 @@ import errno
 import select
 
 from kbus import abi
+from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.parts import STATUS_LENGTH
+from kbus.testing.model.wire import MsgId, parse
 from tests.kernel.helpers import fails
 
-from .bus import Device, Limits
-from .parts import STATUS_LENGTH
 from .steps import answer, ask, drain, queued, say, take
-from .wire import MsgId, parse
 
 
 def test_rule_20_five_bindings_do_not_let_five_copies_in(device: Device) -> None:

@@ -18,16 +18,16 @@ from hypothesis import seed as seeded
 from hypothesis.stateful import invariant
 
 from kbus import abi
+from kbus.testing.model import ksock as model
+from kbus.testing.model.bus import Device, Limits
 from tests.effort import reduced
 from tests.kernel import module
 
 from . import driver
-from . import ksock as model
-from .bus import Device, Limits
 from .machine import Machine
 from .side_by_side import Pair, compare_device, real_device
 
-EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", reduced(60)))
+EXAMPLES = int(os.environ.get("KBUS_MODEL_EXAMPLES", reduced(40)))
 SEED = int(os.environ.get("KBUS_MODEL_SEED", "1"))
 
 

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from kbus import Message, MessageId, Reply
-from kbus.answering import settle
+from kbus import Message, MessageId, Reply, Request
+from kbus.answering import deliver, settle
 
 REPLY = Reply("$.A", "data", to=4, in_reply_to=MessageId(0, 5))
 
@@ -35,6 +35,35 @@ class Bus:
 
     def num_unreplied_to(self) -> int:
         return self._unreplied
+
+
+class Small(Bus):
+    """One whose messages have become too short for REPLY."""
+
+    def send_msg(self, message: Message) -> None:
+        assert message.name == "$.KBUS.Replier.Failed"
+        end = self.ends.pop(0)
+        if end:
+            raise failed(end)
+
+    def max_message_size(self) -> int:
+        return 200
+
+
+REQUEST = Request("$.A", from_=4, id=MessageId(0, 5), flags=Message.WANT_YOU_TO_REPLY)
+
+
+@pytest.mark.parametrize("end", [0, errno.EADDRNOTAVAIL, errno.ECONNREFUSED])
+def test_an_error_in_place_of_what_is_too_long(end: int) -> None:
+    bus = Small(end)
+    assert deliver(bus, REQUEST, REPLY, failed(errno.EMSGSIZE)) == end
+    assert bus.ends == []
+
+
+def test_an_error_that_is_refused_too() -> None:
+    with pytest.raises(OSError) as caught:
+        deliver(Small(errno.EACCES), REQUEST, REPLY, failed(errno.EMSGSIZE))
+    assert caught.value.errno == errno.EACCES
 
 
 @pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ECONNREFUSED])

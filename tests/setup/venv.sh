@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# venv.sh PYTHON: a virtual environment with what tests/requirements.txt asks for, outside the tree; prints where it is.
+# venv.sh PYTHON [REQUIREMENTS]: a virtual environment with what tests/requirements.txt, or that file, asks for, outside
+# the tree; prints where it is.
 set -euo pipefail
 
 python=$1
-requirements=$(dirname "$0")/../requirements.txt
+requirements=${2:-$(dirname "$0")/../requirements.txt}
 key=$({ cat "$requirements" && "$python" -c 'import sys; print(sys.version, sys.prefix)'; } | sha256sum | cut -c1-12)
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/kbus/venv-$key
 

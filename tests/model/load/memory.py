@@ -8,8 +8,8 @@ from mmap import PAGESIZE
 from pathlib import Path
 
 from kbus import abi
+from kbus.testing.model.wire import Message
 from tests.model.driver import Ksock
-from tests.model.wire import Message
 
 from .crowd import Worker
 from .workers import CHURNED

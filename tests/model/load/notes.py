@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.model.wire import NO_ID, MsgId
+from kbus.testing.model.wire import NO_ID, MsgId
 
 SENT, READ, ABANDONED, MISSED = range(4)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from kbus import abi
+from kbus.testing.model.wire import Message, MsgId, parse
 from tests.model.driver import Ksock
-from tests.model.wire import Message, MsgId, parse
 
 from .crowd import Bell, Worker
 from .notes import ABANDONED, MISSED, READ, SENT, Note, Notebook, now

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kbus import abi
-
+from ... import abi
 from .wire import Message, MsgId
 
 if TYPE_CHECKING:
@@ -22,6 +21,14 @@ STATUS_NAMES = (
 )
 STATUS_LENGTH = max(Message(name.encode()).length for name in STATUS_NAMES)
 """Bytes that are set aside with each slot (rule 43)."""
+
+
+class Owner(NamedTuple):
+    """Who opened a KSock."""
+
+    pid: int
+    uid: int
+    gid: int
 
 
 @dataclass(eq=False)

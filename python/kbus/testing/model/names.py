@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from kbus import abi
+from ... import abi
 
 WILDCARDS = (b"*", b"%")
 OWN_PREFIX = b"$.KBUS."

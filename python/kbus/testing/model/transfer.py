@@ -6,13 +6,28 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, NamedTuple
 
-from kbus import abi
-
+from ... import abi
 from . import delivery, wire
 from .wire import MsgId
 
 if TYPE_CHECKING:
     from .ksock import Ksock
+
+
+class Asked(NamedTuple):
+    """What a TRANSFER is to do, in the order in which the socket of a ``kbus-testbus`` has it.
+
+    ``room`` and ``receive_max`` limit what it brings, in bytes and messages; 0 messages are any number.
+    ``kept`` is what the caller says of a message that waits, ``timed`` whether it wants times. ``deadline``
+    is in ns of CLOCK_MONOTONIC.
+    """
+
+    to_send: bytes
+    room: int
+    receive_max: int
+    kept: int
+    timed: bool
+    deadline: int
 
 
 class Outcome(NamedTuple):
@@ -40,12 +55,7 @@ def step(length: int) -> int:
 
 def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
     """The whole of it, with deadline 0."""
-    if kept not in (0, 1):
-        raise OSError(errno.EINVAL, "kept")
-    if to_send or kept:
-        ksock.need("w", "TRANSFER with something to send")
-    if room:
-        ksock.need("r", "TRANSFER with room to receive")
+    check(ksock, to_send, room, kept)
     ksock.wants_times |= timed
     ids, error, kept, left = send(ksock, to_send, kept)
     packets, times = receive(ksock, room, receive_max)
@@ -56,6 +66,16 @@ def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: in
     if room:
         delivery.report_lost(ksock)
     return outcome
+
+
+def check(ksock: Ksock, to_send: bytes, room: int, kept: int) -> None:
+    """What is refused before anything is done."""
+    if kept not in (0, 1):
+        raise OSError(errno.EINVAL, "kept")
+    if to_send or kept:
+        ksock.need("w", "TRANSFER with something to send")
+    if room:
+        ksock.need("r", "TRANSFER with room to receive")
 
 
 def send(ksock: Ksock, to_send: bytes, kept: int) -> tuple[list[MsgId], int, int, int]:

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What /proc/kbus shows of the model (rule 35, and 'stats' in the decisions), as if it were device 0.
-
-All KSocks are taken to have been opened by this process.
-"""
+"""What /proc/kbus shows of a device of the model (rule 35, and 'stats' in the decisions)."""
 
 from __future__ import annotations
-
-import os
 
 from . import answers
 from .bus import Device
@@ -15,20 +10,22 @@ from .ksock import Ksock
 HEADER = "# <device> is bound to <Ksock-ID> in <process-PID> as <Replier|Listener> for <message-name>\n"
 
 
-def bindings_text(device: Device) -> str:
-    """The lines of /proc/kbus/bindings, the newest binding first."""
+def bindings_text(device: Device, number: int = 0) -> str:
+    """The lines of /proc/kbus/bindings for the device with this number, the newest binding first."""
     rows = ""
     for binding in reversed(device.bindings):
         kind = "R" if binding.replier else "L"
-        rows += f"{0:3}: {binding.ksock.id:8} {os.getpid():8}  {kind}  {binding.name.decode()}\n"
+        rows += (
+            f"{number:3}: {binding.ksock.id:8} {binding.ksock.owner.pid:8}  {kind}  {binding.name.decode()}\n"
+        )
     return HEADER + rows
 
 
-def stats_text(device: Device) -> str:
+def stats_text(device: Device, number: int = 0) -> str:
     """The lines of /proc/kbus/stats: the device, then its KSocks in the order of their ids."""
-    lines = ["device 0 " + in_pairs(of_device(device))]
+    lines = [f"device {number} " + in_pairs(of_device(device))]
     for ksock in sorted(device.ksocks, key=lambda ksock: ksock.id):
-        lines.append(f"ksock 0 {ksock.id} " + in_pairs(of_ksock(ksock)))
+        lines.append(f"ksock {number} {ksock.id} " + in_pairs(of_ksock(ksock)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -56,9 +53,7 @@ def of_ksock(ksock: Ksock) -> dict[str, int]:
     """The numbers of a KSock's line."""
     queue = ksock.queue
     return {
-        "pid": os.getpid(),
-        "uid": os.geteuid(),
-        "gid": os.getegid(),
+        **ksock.owner._asdict(),
         "queued": len(queue.copies),
         "queue_limit": queue.limit,
         "bytes": queue.bytes,

@@ -8,15 +8,13 @@ real device (driver.py) has the same methods.
 from __future__ import annotations
 
 import errno
-import os
 import select
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kbus import abi
-
+from ... import abi
 from . import answers, delivery, events, names, transfer, wire
-from .parts import Queue
+from .parts import Owner, Queue
 from .wire import NO_ID, MsgId
 
 if TYPE_CHECKING:
@@ -26,8 +24,9 @@ if TYPE_CHECKING:
 class Ksock:
     """One open file. `mode` is r, w or rw; rule numbers stand where the rule is kept."""
 
-    def __init__(self, device: Device, number: int, mode: str) -> None:
+    def __init__(self, device: Device, number: int, mode: str, owner: Owner) -> None:
         self.device = device
+        self.owner = owner
         self.id = number
         self.mode = mode
         self.queue = Queue(device.limits.queue_length, device.limits.queue_bytes)
@@ -97,11 +96,12 @@ class Ksock:
         binding = self.device.replier_for(legal)
         return binding.ksock.id if binding else 0
 
-    def peer(self, number: int) -> tuple[int, int, int]:
-        """PEERINFO, rule 36: pid, uid and gid of whoever opened the KSock: in the model, this process."""
-        if all(ksock.id != number for ksock in self.device.ksocks):
-            raise OSError(errno.ESRCH, "rule 36: no such KSock")
-        return os.getpid(), os.geteuid(), os.getegid()
+    def peer(self, number: int) -> Owner:
+        """PEERINFO, rule 36: whoever opened the KSock."""
+        for ksock in self.device.ksocks:
+            if ksock.id == number:
+                return ksock.owner
+        raise OSError(errno.ESRCH, "rule 36: no such KSock")
 
     # Sending
 
@@ -192,13 +192,24 @@ class Ksock:
 
         That its own queue has no slot for the answer at this moment (ENOLCK) wakes nobody who waits.
         """
-        if not self.waits:
-            return True
+        return not self.waits or self.errno_of_retry() not in (errno.EAGAIN, errno.ENOLCK)
+
+    def errno_of_retry(self) -> int:
+        """What SEND of the message that waits would fail with now; 0 if it would not fail."""
         try:
             delivery.plan(self, wire.parse(self.written))
         except OSError as error:
-            return error.errno not in (errno.EAGAIN, errno.ENOLCK)
-        return True
+            return error.errno or 0
+        return 0
+
+    def recipients(self) -> set[Ksock]:
+        """Who must not miss the message that waits."""
+        planned = delivery.plan_copies(self, wire.parse(self.written))
+        return {ksock for ksock, copies in planned.items() if delivery.not_to_miss(copies)}
+
+    def who_is_full(self) -> set[Ksock]:
+        """For whose room the message that waits does so."""
+        return delivery.who_is_full(self, wire.parse(self.written))
 
     def counts(self) -> dict[str, object]:
         """What the ioctls that only ask say."""

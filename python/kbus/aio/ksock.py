@@ -1,44 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""KBUS for asyncio.
-
-::
-
-    from kbus import Announcement
-    from kbus.aio import AsyncKsock
-
-    async with AsyncKsock() as ksock:
-        ksock.bind("$.Sensors.*")
-        await ksock.send_msg(Announcement("$.Sensors.Kitchen", "21.5"))
-        async for message in ksock:
-            print(message)
-"""
+"""An AsyncKsock: a KSock whose waiting leaves the event loop free."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from . import names
-from .answering import settle
-from .errors import SendManyError, StatusError, StopServing
-from .ids import MessageId
-from .ksock import Ksock
-from .messages import Data, Message, Request, Status, reply_to
+from .. import names
+from ..answering import deliver
+from ..errors import SendManyError
+from ..failed import error_of, is_good
+from ..ids import MessageId
+from ..ksock import Ksock, queued_now
+from ..messages import Data, Message, Reply, Request
+from ..transfer import seconds_to_wait
+from .service import Handler, Service
 
-__all__ = ["AsyncKsock", "Handler"]
-
-#: Gives the data of the reply to a Request, at once or when it is awaited.
-Handler = Callable[[Message], Union[Data, Awaitable[Data]]]
+__all__ = ["AsyncKsock"]
 
 
 class AsyncKsock:
     """A KSock whose waiting leaves the event loop free.
 
-    ``which`` and ``mode`` are those of ``Ksock``. ``ksock`` is the Ksock itself, opened as
+    ``which``, ``mode`` and ``call_timeout`` are those of ``Ksock``. ``ksock`` is the Ksock itself, opened as
     non-blocking: use it for what never waits (limits, switches, ``peer``, ``resolve``), but leave its
     reading and sending alone.
 
@@ -50,22 +38,29 @@ class AsyncKsock:
 
     Use it with ``async with``, or call ``close()``. Not for several threads or event loops.
 
+    If reading fails, all tasks that wait get the OSError, and from then on those that iterate.
+
     Raises RuntimeError without a running event loop, and what ``Ksock`` raises.
     """
 
-    def __init__(self, which: int = 0, mode: str = "rw") -> None:
+    def __init__(self, which: int = 0, mode: str = "rw", *, call_timeout: Optional[float] = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._sending = asyncio.Lock()
-        self._others: asyncio.Queue[Optional[Message]] = asyncio.Queue()
+        # Whether the message of a task waits in the KSock for room.
+        self._is_kept = False
+        # None is the end, an error too: nothing comes any more.
+        self._others: asyncio.Queue[Union[Message, Exception, None]] = asyncio.Queue()
         self._answers: dict[MessageId, asyncio.Future[Message]] = {}
         # Requests given up when their answers were queued already.
         self._unwanted: set[MessageId] = set()
-        self._servers: dict[str, Callable[[Message], None]] = {}
+        self._services: list[Service] = []
+        # What want_messages_once was before the first of those with listeners.
+        self._was_once = False
         self._readers = 0
         self._is_watched = False
         # What tasks wait for, so that close() can wake them.
         self._awaited: set[asyncio.Future[Any]] = set()
-        self.ksock = Ksock(which, mode, nonblocking=True)
+        self.ksock = Ksock(which, mode, nonblocking=True, call_timeout=call_timeout)
 
     async def __aenter__(self) -> AsyncKsock:
         return self
@@ -89,9 +84,7 @@ class AsyncKsock:
         self._loop.remove_writer(self.ksock.fileno())
         self.ksock.close()
         self._others.put_nowait(None)
-        for future in self._awaited:
-            if not future.done():
-                future.set_exception(ValueError("the KSock has been closed"))
+        self._wake_all(ValueError("the KSock has been closed"))
 
     def bind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Bind as ``Ksock.bind`` does; the messages come to ``async for``."""
@@ -107,13 +100,15 @@ class AsyncKsock:
         """Send a message and return its id.
 
         With ALL_OR_WAIT, waits until all recipients have room; other tasks that send from here wait
-        their turn meanwhile. Cancelled, it sends nothing. Raises OSError as ``Ksock.send_msg`` does.
+        their turn meanwhile. An answer of a service does not: it goes at once, and the message that waits
+        is then written again, and is the last of those that wait for its recipients. Cancelled, this sends
+        nothing. Raises OSError as ``Ksock.send_msg`` does.
         """
         async with self._sending:
             try:
-                return self.ksock.send_msg(message)
+                return self._send_now(message)
             except BlockingIOError:
-                return await self._send_later()
+                return await self._send_later(message)
 
     async def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
         """Send messages in their order and return their ids, as ``Ksock.send_many`` does.
@@ -131,25 +126,45 @@ class AsyncKsock:
                     sent += error.sent
                     if not error.kept:
                         raise _stopped_by(error, sent) from None
-                    rest = rest[len(error.sent) + 1 :]
+                    rest = rest[len(error.sent) :]
                 try:
-                    sent.append(await self._send_later())
+                    sent.append(await self._send_later(rest.pop(0)))
                 except OSError as error:
                     raise _stopped_by(error, sent) from None
         return sent
 
-    async def _send_later(self) -> MessageId:
+    def _send_now(self, message: Message) -> MessageId:
+        """Send in the place of what is kept: a message that waits here, or one that a handler has left.
+
+        The task whose message waits is woken by this, as the KSock has room when none is kept there.
+        """
+        try:
+            return self.ksock.send_msg(message)
+        except BlockingIOError as error:
+            if error.errno != errno.EALREADY:
+                raise
+        self.ksock.discard()
+        self._is_kept = False
+        return self.ksock.send_msg(message)
+
+    async def _send_later(self, message: Message) -> MessageId:
+        """Send a message that is kept, once there is room."""
+        self._is_kept = True
         try:
             while True:
                 await self._room()
                 try:
-                    return self.ksock.send()
+                    return self.ksock.send() if self._is_kept else self._send_now(message)
                 except BlockingIOError:
-                    continue
-        except asyncio.CancelledError:
-            if self.ksock.fd:
-                self.ksock.discard()
+                    self._is_kept = True
+        except BaseException:
+            if self._is_kept and self.ksock.fd:
+                # Why it ends matters more.
+                with suppress(OSError):
+                    self.ksock.discard()
             raise
+        finally:
+            self._is_kept = False
 
     async def _room(self) -> None:
         """Wait until it is worth trying to send again."""
@@ -167,16 +182,19 @@ class AsyncKsock:
     async def call(self, name: str, data: Data = None, timeout: Optional[float] = None) -> Message:
         """Send a Request, wait for its answer, and return that. Many can wait at the same time.
 
-        If this is cancelled, or there is no answer within ``timeout`` seconds (TimeoutError), the
-        Request is abandoned. Raises StatusError, which carries it, for a status in place of an answer;
-        OSError as ``Ksock.send`` does.
+        If this is cancelled, or there is no answer within ``timeout`` seconds, or those of the Ksock's
+        ``call_timeout`` (TimeoutError), the Request is abandoned. Raises StatusError, which carries it, for a
+        status in place of an answer; ReplierError if the replier has answered that it failed; OSError as
+        ``Ksock.send`` does.
         """
+        timeout = self.ksock.call_timeout if timeout is None else timeout
+        limit = None if timeout is None else seconds_to_wait(timeout)
         try:
-            answer = await asyncio.wait_for(self._answer_to(Request(name, data)), timeout)
+            answer = await asyncio.wait_for(self._answer_to(Request(name, data)), limit)
         except asyncio.TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name) from None
-        if answer.is_synthetic():
-            raise StatusError(Status.from_message(answer))
+        if not is_good(answer):
+            raise error_of(answer)
         return answer
 
     async def _answer_to(self, request: Request) -> Message:
@@ -204,66 +222,52 @@ class AsyncKsock:
         data of the reply. Requests are handled at the same time, as far as the handler awaits; how many
         there can be is limited by the queues of those who send them.
 
-        It ends serving by raising StopServing, which carries that reply's data; the replies under way
-        are completed. Any other exception ends serving too, and is passed on; then, and if this is
-        cancelled, handlers under way are cancelled, and their Requests stay unanswered until this is
-        closed (the senders get ``$.KBUS.Replier.Ignored``). At the end ``name`` is unbound. If that is
-        refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be told, it stays bound
-        until it is unbound later, or this is closed; Requests for it come to ``async for``.
+        It ends serving by raising StopServing, which carries that reply's data; the replies under way are
+        completed. Another exception is an answer too: the requester gets a ReplierError, the logger
+        ``kbus.serve`` the traceback, and serving goes on. If this is cancelled, handlers under way are
+        cancelled, and their requesters get a ReplierError of the kind ``CancelledError``. At the end ``name``
+        is unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be
+        told, it stays bound until it is unbound later, or this is closed; Requests for it come to
+        ``async for``.
 
-        A requester who has gone away, given up, or has no room for the reply is no error.
+        A requester who has gone away, given up, or has no room for the reply is no error. This is a Service
+        with one name; that can have more, and be stopped.
 
         Raises OSError as ``Ksock.bind`` and ``Ksock.send`` do, and BlockingIOError (EAGAIN) if StopServing
         has ended it and ``name`` stays bound.
         """
-        self.ksock.bind(name, replier=True)
-        replies: set[asyncio.Task[None]] = set()
+        service = Service(self)
+        service.replier(name)(handler)
+        await service.run()
+
+    @contextmanager
+    def _served_by(self, service: Service) -> Iterator[None]:
+        """In the block, messages for the service go there."""
+        if service.listeners and not self._hears():
+            self._was_once = self.ksock.want_messages_once(True)
+        self._services.append(service)
         try:
-            with self._future() as stopped, self._reading():
-
-                def completed(reply: asyncio.Task[None]) -> None:
-                    replies.discard(reply)
-                    error = None if reply.cancelled() else reply.exception()
-                    if error is not None and not stopped.done():
-                        stopped.set_exception(error)
-
-                def start(request: Message) -> None:
-                    reply = self._loop.create_task(self._reply(request, handler, stopped))
-                    replies.add(reply)
-                    reply.add_done_callback(completed)
-
-                self._servers[name] = start
-                await stopped
-            refused = self._end_serving(name)
-            await asyncio.gather(*replies)
-            if refused:
-                raise refused
+            with self._reading():
+                yield
         finally:
-            self._end_serving(name)
-            for reply in replies:
-                reply.cancel()
+            self._services.remove(service)
+            if self.ksock.fd and service.listeners and not self._hears():
+                self.ksock.want_messages_once(self._was_once)
 
-    def _end_serving(self, name: str) -> Optional[OSError]:
-        """Unbind the name; return why it stays bound, if it does."""
-        if self._servers.pop(name, None) and self.ksock.fd:
-            try:
-                self.ksock.unbind(name, replier=True)
-            except OSError as error:
-                return error
-        return None
+    def _hears(self) -> bool:
+        return any(each.listeners for each in self._services)
 
-    async def _reply(self, request: Message, handler: Handler, stopped: asyncio.Future[None]) -> None:
+    def _answer(self, request: Message, reply: Reply) -> None:
+        """Answer a Request, which never has to wait."""
         try:
-            result = handler(request)
-            data = await result if isinstance(result, Awaitable) else result
-        except StopServing as stop:
-            data = stop.data
-            _complete(stopped)
-        reply = reply_to(request, data)
-        try:
-            await self.send_msg(reply)
+            self._send_now(reply)
         except OSError as error:
-            settle(self.ksock, reply, error)
+            deliver(self.ksock, request, reply, error)
+
+    def _take_all(self) -> None:
+        """Give all that is queued to whom it is for."""
+        for message in queued_now(self.ksock.num_messages(), self.ksock.read_next_msg):
+            self._give(message)
 
     # Reading.
 
@@ -275,11 +279,11 @@ class AsyncKsock:
             raise StopAsyncIteration
         with self._reading():
             message = await self._others.get()
-        if message is None:
-            # The next task that iterates must come to the end too.
-            self._others.put_nowait(None)
-            raise StopAsyncIteration
-        return message
+        if isinstance(message, Message):
+            return message
+        # The next task that iterates must come to the end too.
+        self._others.put_nowait(message)
+        raise message or StopAsyncIteration
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -310,23 +314,50 @@ class AsyncKsock:
             self._loop.remove_reader(self.ksock.fileno())
             self._is_watched = False
             return
-        message = self.ksock.read_next_msg()
-        if message is None:
+        try:
+            message = self.ksock.read_next_msg()
+        except (OSError, ValueError) as error:
+            # ValueError: a bus for tests has ended.
+            self._fail(error)
             return
+        if message is not None:
+            self._give(message)
+
+    def _fail(self, error: Exception) -> None:
+        """Reading has failed: tell all who wait, as the loop would try again without end."""
+        self._loop.remove_reader(self.ksock.fileno())
+        self._is_watched = False
+        self._others.put_nowait(error)
+        self._wake_all(error)
+
+    def _wake_all(self, error: Exception) -> None:
+        for future in self._awaited:
+            if not future.done():
+                future.set_exception(error)
+
+    def _give(self, message: Message) -> None:
         answer = self._answers.pop(message.in_reply_to, None) if message.in_reply_to else None
         if answer is not None:
             _complete(answer, message)
         elif message.in_reply_to in self._unwanted:
             self._unwanted.discard(message.in_reply_to)
-        elif message.wants_us_to_reply() and (server := self._server_of(message.name)):
-            server(message)
-        else:
+        elif not self._serve(message):
             self._others.put_nowait(message)
 
-    def _server_of(self, name: str) -> Optional[Callable[[Message], None]]:
-        """Return the one who is meant: KBUS has chosen the most specific binding of all."""
-        serving = [pattern for pattern in self._servers if names.matches(pattern, name)]
-        return self._servers[max(serving, key=names.specificity)] if serving else None
+    def _serve(self, message: Message) -> bool:
+        """Give a message to the services that it is for; return whether there are any.
+
+        KBUS has chosen the most specific replier of all, and that is who is meant.
+        """
+        meant: Optional[Service] = None
+        if message.wants_us_to_reply():
+            serving = {name: each for each in self._services for name in each.repliers}
+            found = [name for name in serving if names.matches(name, message.name)]
+            meant = serving[max(found, key=names.specificity)] if found else None
+        hearing = [each for each in self._services if each is meant or each.listeners_for(message)]
+        for service in hearing:
+            service.start(message, service.replier_for(message) if service is meant else None)
+        return bool(hearing) and (meant is not None or not message.wants_us_to_reply())
 
 
 def _stopped_by(error: OSError, sent: list[MessageId]) -> SendManyError:

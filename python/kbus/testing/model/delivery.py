@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kbus import abi
-
+from ... import abi
 from . import names
 from .parts import STATUS_LENGTH, Copy, Request
 from .wire import Message, MsgId
@@ -17,6 +16,9 @@ from .wire import Message, MsgId
 if TYPE_CHECKING:
     from .bus import Device
     from .ksock import Ksock
+
+MOST_OF_ONE_ID = 16
+"""Requests of one sender that can wait with the same id (rule 29)."""
 
 # Who gets which copies, in the order of rule 19; what a KSock may do without comes last in its list.
 Plan = dict["Ksock", list[Copy]]
@@ -32,22 +34,41 @@ def check_form(message: Message) -> None:
 
 def plan(sender: Ksock, message: Message) -> Plan:
     """Rule 15 from the fourth check on: who would get `message` now. Changes nothing."""
-    device = sender.device
+    planned = plan_copies(sender, message)
+    check_room(sender, planned, message)
+    return planned
+
+
+def plan_copies(sender: Ksock, message: Message) -> Plan:
+    """Likewise, whether there is room for them or not."""
     if message.is_request:
         planned = plan_request(sender, message)
     elif message.is_reply:
         planned = plan_reply(sender, message)
     else:
         planned = {}
-    add_listeners(device, planned, message)
-    check_room(sender, planned, message)
+    add_listeners(sender.device, planned, message)
     return planned
+
+
+def who_is_full(sender: Ksock, message: Message) -> set[Ksock]:
+    """Rule 22: for whose room a message waits that is ALL_OR_WAIT and could be sent otherwise."""
+    slot = 1 if message.is_request else 0
+    return {
+        ksock
+        for ksock, copies in plan_copies(sender, message).items()
+        if (needed := not_to_miss(copies))
+        and ksock.queue.room(message.length, ksock.reserved + slot * (ksock is sender)) < len(needed)
+    }
 
 
 def plan_request(sender: Ksock, message: Message) -> Plan:
     """Rules 24 and 25: the flagged copy for the replier, if the sender has room for the answer."""
     if not sender.queue.room(STATUS_LENGTH, sender.reserved):
         raise OSError(errno.ENOLCK, "rule 15: no room for the own answer")
+    same = [each for each in sender.device.requests if (each.sender, each.id) == (sender, message.id)]
+    if message.id.network_id and len(same) >= MOST_OF_ONE_ID:
+        raise OSError(errno.ENOLCK, "rule 29: that many with this id")
     binding = sender.device.replier_for(message.name)
     if binding is None:
         raise OSError(errno.EADDRNOTAVAIL, "rule 24: no replier")
@@ -199,10 +220,12 @@ def deliver(device: Device, planned: Plan, number: MsgId) -> None:
         queued = copies[:fitting] + [copy for copy in copies[fitting:] if copy.over_limit]
         ksock.queue.put(queued)
         ksock.lose(len(copies) - len(queued))
-        has_time |= bool(queued) and ksock.wants_times
+        # Also of one who wants it and has no room.
+        has_time |= ksock.wants_times
     if has_time:
+        now = device.clock.now
         for copy in chain.from_iterable(planned.values()):
-            copy.queued_at = device.clock.now
+            copy.queued_at = now
 
 
 def report_losses(planned: Plan) -> None:

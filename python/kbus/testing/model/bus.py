@@ -8,14 +8,14 @@ modelled, nor is blocking: every KSock is as if opened with O_NONBLOCK.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
-from kbus import abi
-
+from ... import abi
 from . import names
 from .clock import Clock
 from .ksock import Ksock
-from .parts import Binding, Request
+from .parts import Binding, Owner, Request
 from .wire import MsgId
 
 LAST_SERIAL = 2**32 - 1
@@ -37,7 +37,13 @@ class Limits:
 class Device:
     """One /dev/kbusN."""
 
-    def __init__(self, limits: Limits = Limits(), last_serial: int = 0, next_ksock_id: int = 1) -> None:
+    def __init__(
+        self,
+        limits: Limits = Limits(),
+        last_serial: int = 0,
+        next_ksock_id: int = 1,
+        clock: Clock | None = None,
+    ) -> None:
         self.limits = limits
         self.last_serial = last_serial
         self.next_ksock_id = next_ksock_id
@@ -45,18 +51,21 @@ class Device:
         self.report_binds = 0
         self.verbose = 0
         self.sent = 0
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.ksocks: list[Ksock] = []  # in the order of opening
         self.bindings: list[Binding] = []  # the oldest first
         self.requests: list[Request] = []  # without an answer yet, in the order in which they were sent
 
-    def open(self, mode: str) -> Ksock:
-        """Rule 39: a KSock; `mode` is r, w or rw. Ids in use or still named by a Request are skipped."""
+    def open(self, mode: str, owner: Owner | None = None) -> Ksock:
+        """Rule 39: a KSock of `owner`, or this process; `mode` is r, w or rw.
+
+        Ids in use or still named by a Request are skipped.
+        """
         named = {ksock.id for ksock in self.ksocks}
         named |= {number for request in self.requests for number in (request.sender_id, request.replier.id)}
         while self.next_ksock_id in named:
             self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)
-        ksock = Ksock(self, self.next_ksock_id, mode)
+        ksock = Ksock(self, self.next_ksock_id, mode, owner or Owner(os.getpid(), os.geteuid(), os.getegid()))
         self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)
         self.ksocks.append(ksock)
         return ksock

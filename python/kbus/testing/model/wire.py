@@ -6,9 +6,10 @@ from __future__ import annotations
 import errno
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from kbus import abi
+from ... import abi
 
 HEADER_LEN = abi.MESSAGE_HEADER.size
 EXTENSION_LEN = 2 * abi.ORIG_FROM.size
@@ -53,7 +54,7 @@ class Message:
         )
         return header + self.extension + padded(self.name) + self.data + END_GUARD
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Bytes of the whole message, guards included."""
         return HEADER_LEN + len(self.extension) + len(padded(self.name)) + len(self.data) + GUARD_LEN

@@ -1,0 +1,4 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+kbus call '$.Convert.Fahrenheit' warm
+echo "exit status $?"

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""Where the package meets the kernel: an open device, and the files of ``/proc/kbus``.
+
+All that a Ksock asks of the kernel goes through a DeviceFile, so that ``kbus.testing`` can put a bus of its
+own here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from io import FileIO
+from typing import TYPE_CHECKING, Any, Optional, Protocol
+
+if TYPE_CHECKING:
+    # Whoever passes one has imported it already, and it takes longer to import than all else here.
+    from pathlib import Path
+
+#: names the socket of a ``kbus-testbus``
+TEST_BUS = "KBUS_TEST_BUS"
+
+
+class DeviceFile(FileIO):
+    """An open device, on which the calls are those of the kernel."""
+
+    is_real = True
+    #: ``fcntl.ioctl``: it is given this file first
+    ioctl: Callable[..., Any] = staticmethod(fcntl.ioctl)
+
+    def read_piece(self, count: int) -> bytes:
+        """Return up to ``count`` bytes of the message being read, as read(2) does."""
+        return os.read(self.fileno(), count)
+
+    def write_piece(self, data: memoryview) -> int:
+        """Add to the message being written, as write(2) does."""
+        return os.write(self.fileno(), data)
+
+
+class StandIn(Protocol):
+    """What is in the place of the module."""
+
+    def open(self, number: int, mode: str, nonblocking: bool) -> DeviceFile:
+        """Open the device with this number; ``mode`` is ``r`` or ``rw``."""
+
+    def proc_text(self, name: str) -> str:
+        """Return what is in the file of that name in ``/proc/kbus``."""
+
+
+#: The last one is in place.
+stand_ins: list[StandIn] = []
+
+
+def stand_in() -> Optional[StandIn]:
+    """Return what is in the place of the module, if it is not there itself."""
+    if stand_ins:
+        return stand_ins[-1]
+    path = os.environ.get(TEST_BUS)
+    if not path:
+        return None
+    from .testing.client import Client
+
+    return Client(path)
+
+
+def open_device(path: str, number: int, mode: str, nonblocking: bool) -> DeviceFile:
+    """Open a device, or what stands in for it. Raises OSError."""
+    instead = stand_in()
+    if instead:
+        return instead.open(number, mode, nonblocking)
+    extra = os.O_NONBLOCK if nonblocking else 0
+    return DeviceFile(
+        path, "r" if mode == "r" else "r+", opener=lambda path, flags: os.open(path, flags | extra)
+    )
+
+
+def proc_text(path: Path) -> str:
+    """Return the text of a file of ``/proc/kbus``, or of another that is as such a one. Raises OSError."""
+    instead = stand_in() if str(path.parent) == "/proc/kbus" else None
+    if instead:
+        return instead.proc_text(path.name)
+    return path.read_text(encoding="ascii", errors="backslashreplace")

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""Data as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .messages import Message
+
+
+def encode(value: Any) -> bytes:
+    """Return the data for a value. Raises TypeError or ValueError if JSON has nothing like it."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def decode(message: Message) -> Any:
+    """Return the value that the data of a message is. Raises ValueError if it is none."""
+    return json.loads(message.data or b"")

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Why something was refused, in the words of the bus, and what to do about it.
+
+Each function returns an OSError with the errno of another one. Its ``strerror`` is the reason, its
+``filename`` what was refused: a message name or a path. One without an errno is returned as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Optional, Protocol
+
+from . import inspect, names
+from .processes import command_of, group_name, user_name
+from .settings import PeerInfo
+
+HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
+_HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
+_NO_MEMORY = (
+    "this user's messages and bindings would take more memory than they may (module parameter max_user_bytes)"
+)
+_NO_DEVICE = (errno.ENOENT, errno.ENXIO, errno.ENODEV)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM)
+
+
+class Asked(Protocol):
+    """What these functions ask a Ksock."""
+
+    def find_replier(self, name: str) -> Optional[int]:
+        """Who is bound as replier to just this name."""
+
+    def peer(self, ksock_id: int) -> PeerInfo:
+        """Who opened it."""
+
+    def max_message_size(self) -> int:
+        """How long a message can be."""
+
+
+def opening(error: OSError, path: str, device: int) -> OSError:
+    """Opening a device has been refused."""
+    reasons = {
+        errno.EMFILE: "this user has too many KSocks (module parameter max_user_ksocks)",
+        **{number: _why_no_device(device) for number in _NO_DEVICE if number == error.errno},
+        **{number: _who_may_open(path) for number in _NOT_ALLOWED if number == error.errno},
+    }
+    return _because(error, reasons, path)
+
+
+def binding(error: OSError, ksock: Asked, name: str, is_replier: bool) -> OSError:
+    """Binding has been refused."""
+    reasons = {
+        **_wrong_name(name),
+        errno.EBADF: "that needs a Ksock that was opened with mode 'rw'",
+        errno.EINVAL: "a Ksock that is an observer by one name is so by all that it listens to",
+        errno.ENOSPC: "too many bindings"
+        " (module parameters max_ksock_bindings, max_user_bindings, max_name_bindings)",
+        errno.ENOBUFS: _NO_MEMORY,
+        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
+    }
+    if error.errno == errno.EADDRINUSE and is_replier:
+        reasons[errno.EADDRINUSE] = f"{_who_replies(ksock, name)} is the replier for it"
+    return _because(error, reasons, name)
+
+
+def unbinding(error: OSError, name: str, is_replier: bool) -> OSError:
+    """Unbinding has been refused."""
+    reasons = {
+        **_wrong_name(name),
+        errno.EINVAL: f"this Ksock is not bound to it as a {'replier' if is_replier else 'listener'}",
+        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
+    }
+    return _because(error, reasons, name)
+
+
+def looking_up(error: OSError, name: str) -> OSError:
+    """A question about a name has been refused."""
+    return _because(error, _wrong_name(name, "no Request has the name of a wildcard"), name)
+
+
+def sending(error: OSError, ksock: Asked, name: str, waits: bool = False) -> OSError:
+    """Sending a message has been refused, one that ``waits`` for room or not."""
+    busy = "can never have room for it" if waits else "has a full queue"
+    reasons = {
+        **_wrong_name(name, "no message is sent to a wildcard"),
+        errno.EACCES: "names that begin with $.KBUS. are KBUS's own",
+        errno.EADDRNOTAVAIL: "nobody replies to it; `kbus bindings` shows who is there",
+        errno.EAGAIN: "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it",
+        errno.EALREADY: "another message has been written and not sent; send() or discard() that first",
+        errno.EBADF: "that needs a Ksock that was opened with mode 'rw'",
+        errno.EBUSY: f"somebody who must get it {busy}, so nobody got it",
+        errno.ECONNREFUSED: "nobody expects this reply: the Request was answered, or is not wanted any more",
+        errno.ENOBUFS: _NO_MEMORY,
+        errno.ENOLCK: "the own queue has no room for the answer; read what is queued first",
+        errno.EPIPE: "its replier is not the one that it was sent to",
+    }
+    if error.errno == errno.EMSGSIZE:
+        longest = ksock.max_message_size()
+        reasons[errno.EMSGSIZE] = f"it is longer than the {longest} bytes that a message may have"
+    return _because(error, reasons, name)
+
+
+def replying(error: OSError, ksock: Asked, name: str) -> OSError:
+    """Sending a reply has been refused."""
+    reasons = {
+        errno.EADDRNOTAVAIL: "whoever asked has gone",
+        errno.ENOBUFS: "whoever asked has no room for it",
+    }
+    return _because(error, reasons, name) if error.errno in reasons else sending(error, ksock, name)
+
+
+def reading_proc(error: OSError) -> OSError:
+    """Reading a file of ``/proc/kbus`` has been refused."""
+    reasons = {
+        errno.ENOENT: f"the kbus module is not loaded; {HOW_TO_LOAD}",
+        **{number: _who_may_look() for number in _NOT_ALLOWED if number == error.errno},
+    }
+    return _because(error, reasons, str(error.filename))
+
+
+def _because(error: OSError, reasons: dict[int, str], what: str) -> OSError:
+    number = error.errno
+    if number is None:
+        # The bus has refused nothing: a signal handler has raised this.
+        return error
+    return OSError(number, reasons.get(number, error.strerror), what)
+
+
+def _wrong_name(name: str, otherwise: str = "") -> dict[int, str]:
+    """What is wrong with a name, or else ``otherwise``, by errno."""
+    reason = otherwise or "KBUS itself sends messages of that name, and nobody replies to them"
+    try:
+        names.check(name)
+    except ValueError as wrong:
+        reason = str(wrong)
+    return {errno.EBADMSG: reason, errno.ENAMETOOLONG: reason}
+
+
+def _why_no_device(number: int) -> str:
+    try:
+        there = inspect.devices()
+    except PermissionError:
+        return f"the module has not made it; {_HOW_TO_MAKE_MORE}"
+    except OSError:
+        return f"the kbus module is not loaded; {HOW_TO_LOAD}"
+    if number in there:
+        return "the module has made it, but it has no node; udev, or mknod, makes one"
+    shown = ", ".join(f"/dev/kbus{each}" for each in there)
+    return f"the module has made {shown}; {_HOW_TO_MAKE_MORE}"
+
+
+def _who_may_look() -> str:
+    directory = str(inspect.STATS.parent)
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return "this /proc is not for everybody"
+    if status.st_gid == 0:
+        return (
+            f"{directory} belongs to root alone; be root, or load the module with proc_gid= the id of a group"
+            " such as kbus"
+        )
+    group = group_name(status.st_gid)
+    return f"{directory} belongs to the group {group}; {_how_to_join(group)}"
+
+
+def _how_to_join(group: str) -> str:
+    return f"`sudo adduser {user_name(os.geteuid())} {group}`, then log in again"
+
+
+def _who_may_open(node: str) -> str:
+    status = os.stat(node)
+    mode = f"mode {stat.S_IMODE(status.st_mode):04o}"
+    if status.st_gid == 0:
+        return f"it belongs to root alone ({mode}); be root, or give it to a group with a udev rule"
+    group = group_name(status.st_gid)
+    return f"it belongs to the group {group} ({mode}); {_how_to_join(group)}"
+
+
+def _who_replies(ksock: Asked, name: str) -> str:
+    """The replier, who may be gone by now."""
+    replier = ksock.find_replier(name)
+    if not replier:
+        return "somebody who has just left"
+    try:
+        pid = ksock.peer(replier).pid
+    except OSError:
+        return f"KSock {replier}"
+    return f"KSock {replier} (process {pid}, {command_of(pid)})"
