@@ -14,6 +14,7 @@ from typing import Optional
 
 from .. import Ksock, Message, MessageId, Request, reply_to
 from ..answering import settle
+from ..failed import is_good
 from . import packets
 from .keymap import KeyMap, NameTooLong
 from .rules import Denied
@@ -226,8 +227,8 @@ class Calls:
         return packet if len(packet) <= self._most else _packet(ANSWER, token, TOO_LARGE)
 
     def _status(self, message: Message) -> bytes:
-        """What an answer says: the key of one of KBUS's statuses, or none for a Reply."""
-        if not message.is_synthetic():
+        """What an answer says: the key of one of KBUS's statuses, that of an error, or none for a Reply."""
+        if is_good(message):
             return b""
         return message.name[2:].encode().replace(b".", self._keymap.separator)
 

@@ -36,14 +36,10 @@ _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbus`` with these arguments, or those of the process, and return its exit status."""
     replace_closed_streams()
-    parser = options.Parser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
-    subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
-    _add_pub(subparsers)
-    _add_sub(subparsers)
-    _add_whoami(subparsers)
+    one, subparsers = parser()
     words = sys.argv[1:] if argv is None else argv
     try:
-        args = options.parse(parser, subparsers, words)
+        args = options.parse(one, subparsers, words)
     except SystemExit as wanted:
         return int(wanted.code or 0)
     try:
@@ -102,6 +98,16 @@ def _add_timeout(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="give up if the daemon has not answered after that (default: 10)",
     )
+
+
+def parser() -> tuple[options.Parser, options.Subparsers]:
+    """Return what understands the command line, and what has its subcommands."""
+    one = options.Parser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
+    subparsers = one.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
+    _add_pub(subparsers)
+    _add_sub(subparsers)
+    _add_whoami(subparsers)
+    return one, subparsers
 
 
 def _add_pub(subparsers: options.Subparsers) -> None:

@@ -14,7 +14,7 @@ from typing import Optional
 
 from ..cli import failures, options
 from ..cli.output import tell
-from ..cli.streams import replace_closed_streams
+from ..cli.streams import close_stdout, replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
 from .access import NoRules, RulesFile
@@ -95,7 +95,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     if place == Address():
         print(at.address)
     # That is what a script waits for.
-    listening.close_stdout()
+    close_stdout()
     if background is not None:
         log.go_to_background()
         background.ready()
@@ -128,7 +128,7 @@ def _bus(device: int) -> Bus:
     try:
         return Bus(device)
     except OSError as error:
-        raise _Failure(failures.open_failure(error, device)) from error
+        raise _Failure(failures.open_failure(error)) from error
 
 
 def _access(args: argparse.Namespace) -> Access:

@@ -9,7 +9,6 @@ import fcntl
 import os
 import socket
 import stat
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
@@ -182,11 +181,3 @@ def _is_live(path: str) -> bool:
     """Whether the socket there is somebody's. Connecting by another type tells, and makes nobody a client."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         return probe.connect_ex(path) != errno.ECONNREFUSED
-
-
-def close_stdout() -> None:
-    """Let whoever reads stdout see its end; what is written there from now on goes nowhere."""
-    sys.stdout.flush()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

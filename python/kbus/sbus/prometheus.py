@@ -3,58 +3,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from ..exposition import Metric, family
 from . import counts
 
 _PREFIX = "kbus_sbus_"
 
 
-class _Metric(NamedTuple):
-    """A number of the statistics; ``field`` is what it is called there. A counter is one that only grows."""
-
-    field: str
-    name: str
-    help: str
-
-    @property
-    def kind(self) -> str:
-        return "counter" if self.name.endswith("_total") else "gauge"
-
-
 _IN_ALL = (
-    _Metric("clients", "clients", "Clients that are connected."),
-    _Metric("subscriptions", "subscriptions", "Subscriptions of clients that are connected."),
-    _Metric("received", "received_packets_total", "Packets that clients have sent."),
-    _Metric(
+    Metric("clients", "clients", "Clients that are connected."),
+    Metric("subscriptions", "subscriptions", "Subscriptions of clients that are connected."),
+    Metric("received", "received_packets_total", "Packets that clients have sent."),
+    Metric(
         "published", "published_messages_total", "Messages that KBUS, or for secrets the daemon, has taken."
     ),
-    _Metric("delivered", "delivered_packets_total", "Packets that the sockets of clients have taken."),
-    _Metric("queued", "queued_packets", "Packets in the queues of clients."),
-    _Metric("queued_bytes", "queued_bytes", "Bytes in the queues of clients."),
-    _Metric("queued_max", "queued_max_packets", "The most packets that the queue of a client has held."),
-    _Metric("queued_bytes_max", "queued_max_bytes", "The most bytes that the queue of a client has held."),
-    _Metric("bindings", "bindings", "Message names that the daemon is bound to."),
-    _Metric("kbus_queued", "kbus_queued_messages", "Messages that wait in KBUS for the daemon."),
-    _Metric(
+    Metric("delivered", "delivered_packets_total", "Packets that the sockets of clients have taken."),
+    Metric("queued", "queued_packets", "Packets in the queues of clients."),
+    Metric("queued_bytes", "queued_bytes", "Bytes in the queues of clients."),
+    Metric("queued_max", "queued_max_packets", "The most packets that the queue of a client has held."),
+    Metric("queued_bytes_max", "queued_max_bytes", "The most bytes that the queue of a client has held."),
+    Metric("bindings", "bindings", "Message names that the daemon is bound to."),
+    Metric("kbus_queued", "kbus_queued_messages", "Messages that wait in KBUS for the daemon."),
+    Metric(
         "kbus_lost", "kbus_lost_messages_total", "Messages that KBUS had no room for in the daemon's queue."
     ),
 )
 _BY_CAUSE = (
-    (_Metric("dropped", "dropped_packets_total", "Packets that were dropped, by cause."), counts.CAUSES),
+    (Metric("dropped", "dropped_packets_total", "Packets that were dropped, by cause."), counts.CAUSES),
     (
-        _Metric("refused", "refused_connections_total", "Connections that were closed at once, by cause."),
+        Metric("refused", "refused_connections_total", "Connections that were closed at once, by cause."),
         counts.REFUSALS,
     ),
 )
 _OF_USERS = (
-    _Metric("clients", "user_clients", "Clients of a user."),
-    _Metric("subscriptions", "user_subscriptions", "Subscriptions of a user."),
-    _Metric(
+    Metric("clients", "user_clients", "Clients of a user."),
+    Metric("subscriptions", "user_subscriptions", "Subscriptions of a user."),
+    Metric(
         "subscription_bytes", "user_subscription_bytes", "Bytes that the subscriptions of a user count as."
     ),
-    _Metric("queued_bytes", "user_queued_bytes", "Bytes in the queues of a user."),
+    Metric("queued_bytes", "user_queued_bytes", "Bytes in the queues of a user."),
 )
 
 
@@ -69,26 +58,17 @@ def exposition(records: Sequence[dict[str, Any]], address: str) -> str:
 
 def _lines(records: Sequence[dict[str, Any]], address: dict[str, Any]) -> Iterator[str]:
     in_all, users = records[0], [record for record in records if "user" in record]
-    info = _Metric("", "info", "The device and the KSock of the daemon; the value is always 1.")
+    info = Metric("", "info", "The device and the KSock of the daemon; the value is always 1.")
     labels = {**address, "device": in_all["device"], "ksock": in_all["ksock"]}
-    yield from _family(info, [(labels, 1)])
+    yield from family(_PREFIX, info, [(labels, 1)])
     for metric in _IN_ALL:
-        yield from _family(metric, [(address, in_all[metric.field])])
+        yield from family(_PREFIX, metric, [(address, in_all[metric.field])])
     for metric, causes in _BY_CAUSE:
         values = {**dict.fromkeys(causes, 0), **in_all[metric.field]}
-        yield from _family(metric, [({**address, "cause": cause}, values[cause]) for cause in sorted(values)])
+        yield from family(
+            _PREFIX, metric, [({**address, "cause": cause}, values[cause]) for cause in sorted(values)]
+        )
     for metric in _OF_USERS:
-        yield from _family(metric, [({**address, "uid": each["user"]}, each[metric.field]) for each in users])
-
-
-def _family(metric: _Metric, samples: Iterable[tuple[dict[str, Any], int]]) -> Iterator[str]:
-    name = _PREFIX + metric.name
-    yield f"# HELP {name} {metric.help}"
-    yield f"# TYPE {name} {metric.kind}"
-    for labels, value in samples:
-        shown = ",".join(f'{label}="{_escaped(str(of))}"' for label, of in labels.items())
-        yield f"{name}{{{shown}}} {value}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        yield from family(
+            _PREFIX, metric, [({**address, "uid": each["user"]}, each[metric.field]) for each in users]
+        )
