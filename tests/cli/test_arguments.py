@@ -32,6 +32,14 @@ MISSING = "999"
         (["listen", "$.A", "--max-messages", "many"], "'many' is not a number from 1"),
         (["listen", "$.A", "--max-messages", "4294967296"], "'4294967296' is more than 4294967295"),
         (["record", "--queue", "99999999999"], "'99999999999' is more than 4294967295"),
+        (["record", "--fsync", "0"], "'0' is neither never, seal, always nor a number of seconds"),
+        (
+            ["record", "--fsync", "sometimes"],
+            "'sometimes' is neither never, seal, always nor a number of seconds",
+        ),
+        (["record", "--name", ""], "a name has one character at least"),
+        (["listen", "$.A", "--format", "100%"], "a % ends it, which is %%; there are %t"),
+        (["listen", "$.A", "--format", "%q"], "there is no %q, but %t"),
         (["listen", "$.A", "-d", "kbus0"], "'kbus0' is not a number from 0"),
         (["listen", "$.A", "--timeout", "-1"], "'-1' is not a number of seconds from 0"),
         (["listen", "$.A", "--timeout", "nan"], "'nan' is not a number of seconds from 0"),
@@ -43,6 +51,14 @@ MISSING = "999"
         (["send", "$.A", "--timeout", "1"], "--timeout needs --all-or-wait"),
         (["send", "$.A", "data", "--file", "/dev/null"], "can't both be given"),
         (["send", "$.A", "--hex", "abc"], "'abc' is not pairs of hex digits"),
+        (["send", "$.A", "--rate", "3"], "--rate needs --lines or --repeat"),
+        (["send", "$.A", "-l", "--repeat", "3"], "not allowed with"),
+        (["send", "$.A", "-l", "data"], "DATA can't be given with --lines"),
+        (["send", "$.A", "-l", "--file", "/dev/null"], "--file can't be given with --lines"),
+        (["send", "$.A", "-l", "--hex"], "--hex can't be given with --lines"),
+        (["send", "$.A", "--repeat", "0"], "'0' is not a number from 1"),
+        (["send", "$.A", "-l", "--rate", "0"], "'0' is not a number from 0.001 to 1000000"),
+        (["send", "$.A", "-l", "--rate", "nan"], "'nan' is not a number from 0.001"),
         (["call", "$.A.%"], "a message can't be sent to the wildcard '$.A.%'"),
         (["call", "$.A", "--hex", "0x00"], "'0x00' is not pairs of hex digits"),
         (["serve", "$.A"], "after --"),
@@ -52,6 +68,13 @@ MISSING = "999"
         (["listen", "$.A", "--flag", "loud"], "'loud'"),
         (["listen", "$.A", "--except", "A"], 'does not start with "$."'),
         (["stats", "-d", "-1"], "'-1' is not a number from 0"),
+        (["stats", "--json", "--prometheus"], "not allowed with"),
+        (["record", "--last", "5"], "--last needs --snapshot SIZE"),
+        (["record", "--after", "5"], "--after needs --snapshot SIZE"),
+        (["record", "--snapshot", "1M", "--last", "0"], "'0' seconds are nothing to keep"),
+        (["bench", "--size", "0"], "'0' is not a size"),
+        (["bench", "--seconds", "0.01"], "'0.01' is not a number of seconds from 0.05 to 60"),
+        (["bench", "--seconds", "61"], "'61' is not a number of seconds from 0.05 to 60"),
         (["bindings", "--tree", "--json"], "not allowed with"),
         (["bindings", "--tree", "--watch"], "--tree shows all at once"),
         (["bindings", "--watch", "--json", "-t", "zero"], "and no -t"),
@@ -93,7 +116,10 @@ def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_tells_the_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out." in capsys.readouterr().out
+    assert (
+        "Exit status: 0 done, 1 failed, 2 wrong command line, 3 the replier failed, 124 timed out."
+        in " ".join(capsys.readouterr().out.split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,3 +160,34 @@ def test_as_a_process() -> None:
     )
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.startswith(b"kbus listen: there is no device /dev/kbus999")
+
+
+@pytest.mark.parametrize("command", [["send", "$.A"], ["trace", "$.A"], ["record", "-o", "/nonexistent"]])
+@pytest.mark.parametrize("wrong", ["zz", "-1"])
+def test_a_device_of_the_environment_that_is_wrong(
+    command: list[str], wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KBUS_DEVICE", wrong)
+    assert main(command) == 2
+    assert f"KBUS_DEVICE: {wrong!r} is not a number from 0" in capsys.readouterr().err
+    # It counts only where no device is given, even if that is the same.
+    assert main([*command, "-d", MISSING]) == 1
+    assert main([*command, "-d", wrong]) == 2
+    err = capsys.readouterr().err
+    assert "KBUS_DEVICE" not in err
+    assert f"{wrong!r} is not a number from 0" in err
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["send", "--help"]])
+def test_a_full_stdout_is_an_error(words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kbus.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    program = " ".join(["kbus", *words[:-1]])
+    expected = f"{program}: can't write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus import inspect
-from kbus.cli.failures import Failure, open_failure, proc_failure
+from kbus import inspect, refusals
+from kbus.cli.failures import Failure, bind_failure, open_failure, proc_failure, send_failure
 
 
 def failed(number: int, filename: str = "") -> OSError:
@@ -31,7 +31,7 @@ def failed(number: int, filename: str = "") -> OSError:
     ],
 )
 def test_open(number: int, said: str) -> None:
-    assert str(open_failure(failed(number), 0)) == said
+    assert str(open_failure(refusals.opening(failed(number), "/dev/kbus0", 0))) == said
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_open(number: int, said: str) -> None:
     ],
 )
 def test_proc(number: int, said: str) -> None:
-    assert str(proc_failure(failed(number, "/proc/kbus/stats"))) == said
+    assert str(proc_failure(refusals.reading_proc(failed(number, "/proc/kbus/stats")))) == said
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def owned_by(gid: int) -> Callable[[str], os.stat_result]:
 
 def test_proc_is_for_root_alone(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "stat", owned_by(0))
-    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+    assert str(proc_failure(refusals.reading_proc(failed(errno.EACCES, "/proc/kbus/stats")))) == (
         f"/proc/kbus/stats may not be read: {directory} belongs to root alone;"
         " be root, or load the module with proc_gid= the id of a group such as kbus"
     )
@@ -73,7 +73,7 @@ def test_proc_is_for_a_group(directory: Path, monkeypatch: pytest.MonkeyPatch) -
     group = next(entry for entry in grp.getgrall() if entry.gr_gid)
     user = pwd.getpwuid(os.geteuid()).pw_name
     monkeypatch.setattr(os, "stat", owned_by(group.gr_gid))
-    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+    assert str(proc_failure(refusals.reading_proc(failed(errno.EACCES, "/proc/kbus/stats")))) == (
         f"/proc/kbus/stats may not be read: {directory} belongs to the group {group.gr_name};"
         f" `sudo adduser {user} {group.gr_name}`, then log in again"
     )
@@ -81,7 +81,7 @@ def test_proc_is_for_a_group(directory: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_proc_is_hidden(directory: Path) -> None:
     directory.rmdir()
-    assert str(proc_failure(failed(errno.EACCES, "/proc/kbus/stats"))) == (
+    assert str(proc_failure(refusals.reading_proc(failed(errno.EACCES, "/proc/kbus/stats")))) == (
         "/proc/kbus/stats may not be read: this /proc is not for everybody"
     )
 
@@ -91,10 +91,17 @@ def test_a_device_that_is_not_there_for_who_may_not_look(monkeypatch: pytest.Mon
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/proc/kbus/stats")
 
     monkeypatch.setattr(inspect, "devices", refuse)
-    assert str(open_failure(failed(errno.ENOENT), 7)) == (
+    assert str(open_failure(refusals.opening(failed(errno.ENOENT), "/dev/kbus7", 7))) == (
         "there is no device /dev/kbus7: the module has not made it;"
         " its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
     )
+
+
+def test_a_failure_without_a_file() -> None:
+    """As when a test bus has gone."""
+    error = OSError(errno.ECONNREFUSED, "there is no bus")
+    assert str(proc_failure(error)) == str(open_failure(error)) == "there is no bus"
+    assert str(send_failure(error)) == str(bind_failure(error)) == "there is no bus"
 
 
 def test_statuses() -> None:

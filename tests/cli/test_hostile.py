@@ -14,16 +14,16 @@ import pytest
 
 from kbus import Announcement, inspect
 from kbus.capture import Frame, Writer
-from kbus.cli import _SUBCOMMANDS, main
+from kbus.cli import SUBCOMMANDS, main
 from kbus.cli.bindings import _Screen as BindingsScreen
 from kbus.cli.lines import as_line
 from kbus.cli.logs import parse
 from kbus.cli.output import put_line
 from kbus.cli.peers import Peer
-from kbus.cli.processes import command_of
 from kbus.cli.record import _tell
 from kbus.cli.top.page import Page
 from kbus.inspect import Binding
+from kbus.processes import command_of
 from tests.capture.captures import INFO, START, capture
 from tests.cli.test_proc_text import DEVICE, KSOCK
 from tests.cli.test_top_page import look
@@ -31,6 +31,7 @@ from tests.cli.test_top_page import look
 #: ESC, a line end, CSI of one byte and in UTF-8, DEL, an override of the direction
 NAME = b"\x1b[2J\nk\x9b\xc2\x9b\x7f\xe2\x80\xae"
 SHOWN = r"\x1b[2J\nk\x9b\x9b\x7f\u202e"
+SHOWN_LABEL = 'command="' + SHOWN.replace("\\", "\\\\") + '"}'
 #: As a file's name; what is no UTF-8 comes as a surrogate
 PATH = os.fsdecode(NAME)
 SHOWN_PATH = r"\x1b[2J\nk\udc9b\x9b\x7f\u202e"
@@ -87,6 +88,8 @@ COMMANDS: dict[str, list[tuple[list[str], int, str]]] = {
     ],
     "send": [(["$.A", "--file", f"no/{PATH}"], 1, f"can't read the data from no/{SHOWN_PATH}: ")],
     "call": [(["$.A", "--file", f"no/{PATH}"], 1, f"can't read the data from no/{SHOWN_PATH}: ")],
+    "ping": [([f"$.{PATH}"], 2, "")],
+    "trace": [(["$.Lamp"], 0, f"{SHOWN}  $.Lamp\n")],
     "serve": [(["$.A", "--", PATH], 1, "there is no command '\\x1b[2J\\nk")],
     "bindings": [
         ([], 0, f"{SHOWN}  replier  $.Lamp\n"),
@@ -94,10 +97,18 @@ COMMANDS: dict[str, list[tuple[list[str], int, str]]] = {
         (["--json"], 0, '"name": "$.Lamp"}\n'),
         ([f"--{PATH}"], 2, f"unrecognized arguments: --{SHOWN_PATH}\n"),
     ],
-    "stats": [([], 0, f"  {SHOWN}      14    100"), (["--json"], 0, '"pid": ')],
+    "stats": [
+        ([], 0, f"  {SHOWN}      14    100"),
+        (["--json"], 0, '"pid": '),
+        (["--prometheus"], 0, SHOWN_LABEL),
+    ],
     "top": [([], 1, "this needs a terminal")],
-    "devices": [([], 0, "/dev/kbus0")],
-    "record": [(["-o", f"no/{PATH}"], 1, ""), (["--fsync", PATH], 2, "is not a number of seconds from 0")],
+    "devices": [([], 0, "/dev/kbus0  -     -      -     ")],
+    "bench": [(["--size", PATH], 2, "is not a size")],
+    "record": [
+        (["-o", f"no/{PATH}"], 1, ""),
+        (["--fsync", PATH], 2, "is neither never, seal, always nor a number"),
+    ],
     "info": [
         ([PATH], 1, f"  {SHOWN_PATH}, boot {SHOWN_PATH}, load {SHOWN_PATH}, bound to $.* {SHOWN_PATH}\n"),
         (["--json", PATH], 1, '"path": "\\u001b[2J\\nk\\udc9b\\u009b\\u007f\\u202e"'),
@@ -115,7 +126,7 @@ COMMANDS: dict[str, list[tuple[list[str], int, str]]] = {
 
 
 def test_all_commands_are_here() -> None:
-    assert set(COMMANDS) == set(_SUBCOMMANDS)
+    assert set(COMMANDS) == set(SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -144,7 +155,7 @@ def test_what_comes_of_a_message_that_can_not_be_played(
     damaged.write_bytes(b"no capture")
     damaged.rename(directory / (PATH + "2"))
     status, printed = run(capfd, "play", PATH + "2")
-    expected = f"kbus play: {SHOWN_PATH}2: at byte 0: not a pcapng file; --tolerant plays what is undamaged\n"
+    expected = f"kbus play: {SHOWN_PATH}2 is not a capture\n"
     assert (status, printed) == (1, expected)
 
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbus import MessageId
+from kbus.cli.printable import printable
 from kbus.cli.top.page import HELP, Line, Page
 from kbus.cli.top.rates import KsockRates
 from kbus.cli.top.tables import Order
@@ -16,7 +17,9 @@ from kbus.cli.top.views import VIEWS, Look, WaitingFor, amount, duration
 from tests.cli.test_top_traffic import ksock
 
 FAST = NameCounts("$.Fast", 500, 4000, 50.0, 400.0)
-SLOW = NameCounts("$.Slow", 3, 1_234_567, 0.5, 2_500_000.0, answered=2, answer_time=0.5, longest=0.4)
+SLOW = NameCounts(
+    "$.Slow", 3, 1_234_567, 0.5, 2_500_000.0, answered=2, failed=1, answer_time=0.5, longest=0.4
+)
 
 
 def look(**changed: object) -> Look:
@@ -61,9 +64,9 @@ def test_names() -> None:
     assert page().lines(100, 24) == [
         Line("kbus0 12:34:56  50 messages/s, 2.5M bytes/s  2 KSocks  1 waiting  7 lost"),
         Line("names: 1-2 of 2  h help, q quit"),
-        Line("RATEv  BYTES/S  MESSAGES  BYTES  ANSWERED  LATENCY  LONGEST  NAME", stands_out=True),
-        Line("   50      400       500   4.0K         0        -        -  $.Fast"),
-        Line("  0.5     2.5M         3   1.2M         2    250ms    400ms  $.Slow"),
+        Line("RATEv  BYTES/S  MSGS  BYTES  ANSWERED  FAILED  LATENCY  LONGEST  NAME", stands_out=True),
+        Line("   50      400   500   4.0K         0       0        -        -  $.Fast"),
+        Line("  0.5     2.5M     3   1.2M         2       1    250ms    400ms  $.Slow"),
     ]
 
 
@@ -110,12 +113,12 @@ def test_views(keys: str, view: int) -> None:
         (["r", "r"], Order(0, True), "$.Fast"),
         ([">"], Order(1, True), "$.Slow"),
         (["KEY_RIGHT", "KEY_RIGHT"], Order(2, True), "$.Fast"),
-        (["<"], Order(7, False), "$.Fast"),
-        (["KEY_LEFT", "r"], Order(7, True), "$.Slow"),
-        ([">"] * 8, Order(0, True), "$.Fast"),
+        (["<"], Order(8, False), "$.Fast"),
+        (["KEY_LEFT", "r"], Order(8, True), "$.Slow"),
+        ([">"] * 9, Order(0, True), "$.Fast"),
         # What is not known comes last, in both directions.
-        ([">"] * 5, Order(5, True), "$.Slow"),
-        ([">"] * 5 + ["r"], Order(5, False), "$.Slow"),
+        ([">"] * 6, Order(6, True), "$.Slow"),
+        ([">"] * 6 + ["r"], Order(6, False), "$.Slow"),
     ],
 )
 def test_sorting(keys: list[str], order: Order, first: str) -> None:
@@ -233,6 +236,7 @@ KEYS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(keys=st.lists(KEYS, max_size=20), width=st.integers(0, 120), height=st.integers(0, 30))
 def test_it_fits_every_screen(keys: list[str], width: int, height: int) -> None:
     shown = many()
@@ -280,4 +284,99 @@ def test_durations(seconds: float, expected: str) -> None:
 def test_all_views_sort_by_all_columns() -> None:
     for view, table in enumerate(VIEWS):
         for column in range(len(table.columns)):
-            assert len(table.lines(look().rows(view), table.order_by(column))) == 1 + len(look().rows(view))
+            shown = table.lines(look().rows(view), table.order_by(column))
+            assert len(shown.rows) == len(look().rows(view))
+
+
+WIDTHS = [50, 80, 200]
+#: Some that are longer than a line, and the same but for a letter in the beginning, the middle or the end
+ALIKE = [
+    *("$.A", "$.Long." + "x" * 100, "$.Long." + "x" * 99 + "y", "$.Lang." + "x" * 100),
+    *("$." + "x" * 998, "$." + "x" * 500 + "y" + "x" * 497),
+]
+
+
+def column(shown: Page, head: str, width: int) -> list[str]:
+    """What stands below a head, the lines of each row together; a row has text in the first column."""
+    lines = text(shown, width, 1000)
+    assert all(len(line) <= width for line in lines)
+    begin = lines[2].index(head)
+    following = lines[2][begin:].split("  ", 1)
+    end = (
+        begin + len(following[0]) + len(following[1]) - len(following[1].lstrip()) if following[1:] else None
+    )
+    found: list[str] = []
+    for line in lines[3:]:
+        if line[:5].strip():
+            found.append("")
+        found[-1] += line[begin:end].rstrip()
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_are_whole_in_every_width(width: int) -> None:
+    shown = Page()
+    shown.update(look(names=[NameCounts(name, rate=1.0) for name in ALIKE]))
+    assert column(shown, "NAME", width) == ALIKE
+    (whole,) = (line for line in text(shown, width, 1000) if line.endswith("$.A"))
+    assert whole.split()[0] == "1"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_commands_are_whole_in_every_width(width: int) -> None:
+    commands = ["exactly-fifteen", "exactly-fiftee2", "\x1b" * 15, "\x1b" * 14 + "\x1c"]
+    shown = Page()
+    rates = [KsockRates(ksock(10 + n, sent=0), command, 1.0, 0.0, 0.0) for n, command in enumerate(commands)]
+    waiting = [
+        WaitingFor(Waiting(MessageId(0, 12), name, 4, 3.0), 2.5, command)
+        for command in commands
+        for name in ALIKE
+    ]
+    shown.update(look(ksocks=rates, waiting=waiting))
+    shown.press("k")
+    assert column(shown, "COMMAND", width) == [printable(command) for command in commands]
+    shown.press("w")
+    # Each has a name that ends its lines, so lines are not as wide as the columns.
+    lines = text(shown, width, 10_000)
+    assert all(len(line) <= width for line in lines)
+    begin = lines[2].index("NAME")
+    assert "".join(line[begin:] for line in lines[3:]) == "".join(each.request.name for each in waiting)
+
+
+def test_what_there_is_no_room_for_is_said() -> None:
+    assert text(page(), 50) == [
+        "kbus0 12:34:56  50 messages/s, 2.5M bytes/s  2 KSo",
+        "names: 1-2 of 2  h help, q quit  3 columns hidden",
+        "RATEv  BYTES/S  MSGS  FAILED  LATENCY  NAME",
+        "   50      400   500       0        -  $.Fast",
+        "  0.5     2.5M     3       1    250ms  $.Slow",
+    ]
+    assert text(page("k"), 80)[1] == "ksocks: 1-2 of 2  h help, q quit  3 columns hidden"
+
+
+def test_the_column_that_sorts_is_never_left_out() -> None:
+    for number, name in enumerate(
+        ("RATE", "BYTES/S", "MSGS", "BYTES", "ANSWERED", "FAILED", "LATENCY", "LONGEST")
+    ):
+        head = text(page(*">" * number), 50)[2]
+        assert f"{name}v" in head.split()
+
+
+def test_moving_among_rows_of_several_lines() -> None:
+    """Each is seen on its way, and none is left half below the screen but one that is higher than that."""
+    names = [f"$.N{number}." + "x" * (13 * number) for number in range(40)]
+    shown = Page()
+    shown.update(look(names=[NameCounts(name, rate=100.0 - number) for number, name in enumerate(names)]))
+    seen: list[str] = []
+    for _ in range(100):
+        lines = text(shown, 50, 12)
+        assert len(lines) <= 12
+        begin = lines[2].index("NAME")
+        found = [line[begin:] for line in lines[3:] if line[:5].strip()]
+        if found and found[-1] in seen:
+            break
+        seen += [each for each in found if each not in seen]
+        shown.press("KEY_NPAGE")
+    assert [each.split(".")[1] for each in seen] == [f"N{number}" for number in range(40)]
+    shown.press("KEY_END")
+    assert text(shown, 50, 12)[1].startswith("names: 40-40 of 40")

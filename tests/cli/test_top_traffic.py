@@ -45,6 +45,17 @@ def test_an_interval_of_no_time_changes_nothing() -> None:
     assert traffic.names["$.A"].rate == 1.0
 
 
+def test_failures_count_with_the_name_of_the_request() -> None:
+    traffic = Traffic(now=0.0)
+    for serial in (1, 2, 3):
+        traffic.take(request(serial), 1.0)
+    traffic.take(answer(1, "$.KBUS.Replier.Failed"), 1.0)
+    traffic.take(answer(2), 1.0)
+    traffic.take(Status("$.KBUS.Replier.GoneAway", in_reply_to=MessageId(0, 3), id=MessageId(0, 4)), 1.0)
+    counts = traffic.names["$.A"]
+    assert (counts.answered, counts.failed) == (3, 1)
+
+
 def test_latency_counts_with_the_name_of_the_request() -> None:
     traffic = Traffic(now=0.0)
     traffic.take(request(1), 1.0)

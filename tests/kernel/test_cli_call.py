@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Ksock, Request
+from kbus import Ksock, ReplierError, Request
 from kbus.cli import main
+from kbus.processes import command_of
 from tests.kernel.command import bound, kbus, running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, bindings, device_stats, ksock_stats, stats_lines, take, wait_until
@@ -43,14 +44,38 @@ def test_a_command_that_has_a_double_dash(ksock: OpenKsock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
-    [("echo half; exit 3", "sh ended with status 3"), ("echo half; kill -9 $$", "sh was ended by signal 9")],
+    ("script", "said", "error"),
+    [
+        ("exit 3", "sh ended with status 3", "Exit.3"),
+        ("kill -9 $$", "sh was ended by signal 9", "Signal.9"),
+        ("echo one >&2; echo two >&2; echo >&2; exit 4", "sh ended with status 4", "Exit.4: two"),
+    ],
 )
-def test_a_command_that_fails(script: str, said: str, ksock: OpenKsock) -> None:
-    with bound("serve", "$.A", "-n", "1", "--", "sh", "-c", script) as server:
-        reply = ksock().call("$.A", timeout=PATIENCE)
-        assert server.end() == (0, "", f"kbus serve: request {reply.in_reply_to}: {said}\n")
-    assert reply.data == b"half\n"
+def test_a_command_that_fails(script: str, said: str, error: str, ksock: OpenKsock) -> None:
+    with bound(
+        "serve", "$.A", "-n", "2", "--", "sh", "-c", f"echo half; read line; $line; {script}"
+    ) as server:
+        asker = ksock()
+        with pytest.raises(ReplierError) as caught:
+            asker.call("$.A", timeout=PATIENCE)
+        assert asker.call("$.A", "exit 0\n", timeout=PATIENCE).data == b"half\n"
+        status, out, err = server.end()
+    assert str(caught.value) == error
+    assert caught.value.message is not None
+    assert (status, out) == (0, "")
+    assert err.endswith(f"kbus serve: request {caught.value.message.in_reply_to}: {said}\n")
+
+
+def test_an_error_is_told_and_has_an_exit_status(capsys: Captured) -> None:
+    with bound("serve", "$.A", "-n", "2", "--", "sh", "-c", "echo jammed >&2; exit 3"):
+        assert main(["call", "$.A"]) == 3
+        assert capsys.readouterr() == ("", "kbus call: $.A failed: Exit.3: jammed\n")
+        assert main(["call", "$.A", "--json"]) == 3
+    out, err = capsys.readouterr()
+    record = json.loads(out)
+    assert (record["kind"], record["name"]) == ("reply", "$.KBUS.Replier.Failed")
+    assert record["data"] == "Exit.3\njammed"
+    assert err == "kbus call: $.A failed: Exit.3: jammed\n"
 
 
 def test_a_request_that_is_given_up_unread(tmp_path: Path, ksock: OpenKsock) -> None:
@@ -69,27 +94,28 @@ def test_a_command_that_vanishes(tmp_path: Path, ksock: OpenKsock, capsys: Captu
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
-    with bound("serve", "$.A", "--", str(script)) as server:
+    with bound("serve", "$.A", "-n", "1", "--", str(script)) as server:
         script.unlink()
-        assert main(["call", "$.A", "--timeout", str(PATIENCE)]) == 1
+        assert main(["call", "$.A", "--timeout", str(PATIENCE)]) == 3
         status, _, err = server.end()
-    assert status == 1
-    assert f"can't run {str(script)!r}" in err
-    assert "($.KBUS.Replier.Ignored)" in capsys.readouterr().err
+    assert status == 0
+    said = f"can't run {str(script)!r}: No such file or directory"
+    assert said in err
+    assert capsys.readouterr().err == f"kbus call: $.A failed: Exit.126: {said}\n"
 
 
 def test_an_answer_that_is_too_long(ksock: OpenKsock) -> None:
     asker = ksock()
     size = asker.max_message_size()
     with bound("serve", "$.A", "-n", "1", "--", "head", "-c", str(size), "/dev/zero") as server:
-        reply = asker.call("$.A", timeout=PATIENCE)
+        with pytest.raises(ReplierError) as caught:
+            asker.call("$.A", timeout=PATIENCE)
         status, out, err = server.end()
-    assert reply.data is None
+    text = f"the answer of {size} bytes is longer than a message can be"
+    assert str(caught.value) == f"AnswerTooLong: {text}"
+    assert caught.value.message is not None
     assert (status, out) == (0, "")
-    assert (
-        err
-        == f"kbus serve: request {reply.in_reply_to}: the answer is too long and left empty ({size} bytes)\n"
-    )
+    assert err == f"kbus serve: request {caught.value.message.in_reply_to}: {text}\n"
 
 
 class Gate:
@@ -127,15 +153,17 @@ def test_an_asker_who_leaves(leave: Callable[[Ksock], None], gate: Gate, ksock: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_success_after_the_answer(number: signal.Signals, gate: Gate, ksock: OpenKsock) -> None:
+def test_a_signal_is_success_and_the_request_is_answered(
+    number: signal.Signals, gate: Gate, ksock: OpenKsock
+) -> None:
     asker = ksock()
     with bound("serve", "$.A", "--", *gate.command) as server:
-        asker.send_msg(Request("$.A"))
+        request_id = asker.send_msg(Request("$.A"))
         wait_until(lambda: somebody("unreplied"), "the request has been read")
         server.send_signal(number)
-        gate.open()
-        assert server.end() == (0, "", "")
-    assert take(asker).data == b"through\n"
+        text = "`kbus serve` was ended before the command had answered"
+        assert server.end() == (0, "", f"kbus serve: request {request_id}: {text}\n")
+    assert take(asker).data == f"Stopped\n{text}".encode()
     assert bindings() == []
 
 
@@ -152,7 +180,7 @@ def test_serve_times_out() -> None:
 def test_two_cannot_serve_one_name(ksock: OpenKsock, capsys: Captured) -> None:
     first = ksock()
     first.bind("$.A", replier=True)
-    command = Path("/proc/self/comm").read_text().strip()
+    command = command_of(os.getpid())
     assert main(["serve", "$.A", "--", "cat"]) == 1
     assert capsys.readouterr().err == (
         f"kbus serve: can't bind to $.A: KSock {first.ksock_id()} (process {os.getpid()}, {command})"

@@ -12,11 +12,12 @@ from pathlib import Path
 from kbus import Announcement, Message, Request, reply_to
 from kbus.cli import logs
 from kbus.cli.peers import Peer
+from kbus.processes import command_of
 from tests.kernel.command import bound, running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import take, wait_until
 
-COMMAND = Path("/proc/self/comm").read_text().rstrip("\n")
+COMMAND = command_of(os.getpid())
 
 
 def test_peers(ksock: OpenKsock) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 from kbus import Announcement, Ksock, inspect
 from kbus.cli import main
+from kbus.processes import command_of
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats
 
@@ -39,7 +39,7 @@ def rows(capsys: Captured) -> list[list[str]]:
 
 
 def test_bindings(pair: tuple[Ksock, Ksock], capsys: Captured) -> None:
-    command = Path("/proc/self/comm").read_text().strip()
+    command = command_of(os.getpid())
     replier, listener = [str(each.ksock_id()) for each in pair]
     assert main(["bindings"]) == 0
     assert rows(capsys) == [

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Announcement, Ksock, Message, Request, abi, reply_to
-from kbus.capture import Reader
+from kbus.capture import Reader, frame, pcapng
 from kbus.capture.identity import boot_id, load_id
 from tests.kernel import module
 from tests.kernel.command import Command, kbus, running
@@ -66,7 +66,8 @@ def test_everything_is_recorded_as_it_was_read(
 def _blocks(path: Path) -> int:
     """Bytes of the messages' blocks."""
     found = records(path)
-    return sum(60 + each.message.total_length() + 4 for each in found)
+    head = pcapng.PACKET[pcapng.NATIVE].size + 8 + frame.LENGTH
+    return sum(head + each.message.total_length() + 4 for each in found)
 
 
 def test_times_are_those_of_sending(ksock: OpenKsock, tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 from kbus import Announcement, Request, reply_to
 from kbus.cli.top.counting import Counting
+from kbus.processes import command_of
 from tests.kernel.command import running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, take
 from tests.kernel.terminal import terminal
 
-COMMAND = Path("/proc/self/comm").read_text().rstrip("\n")
+COMMAND = command_of(os.getpid())
 
 
 def last_words(lines: list[str]) -> list[str]:
@@ -42,19 +42,19 @@ def test_a_session(ksock: OpenKsock) -> None:
         screen = top.wait_for("2 waiting (1 unseen)")
         assert screen[0].endswith("4 KSocks  2 waiting (1 unseen)  2 lost")
         assert screen[1] == "names: 1-2 of 2  h help, q quit"
-        assert {line.split()[-1]: line.split()[2:7] for line in screen[3:5]} == {
-            "$.Sensors.Kitchen": ["5", "20", "0", "-", "-"],
-            "$.Lamp": ["1", "2", "0", "-", "-"],
+        assert {line.split()[-1]: line.split()[2:8] for line in screen[3:5]} == {
+            "$.Sensors.Kitchen": ["5", "20", "0", "0", "-", "-"],
+            "$.Lamp": ["1", "2", "0", "0", "-", "-"],
         }
 
         # Sorting, and the other way round.
         top.press(">", ">")
-        assert [line.split()[-1] for line in top.wait_for("MESSAGESv")[3:5]] == [
+        assert [line.split()[-1] for line in top.wait_for("MSGSv")[3:5]] == [
             "$.Sensors.Kitchen",
             "$.Lamp",
         ]
         top.press("r")
-        assert [line.split()[-1] for line in top.wait_for("MESSAGES^")[3:5]] == [
+        assert [line.split()[-1] for line in top.wait_for("MSGS^")[3:5]] == [
             "$.Lamp",
             "$.Sensors.Kitchen",
         ]
@@ -91,8 +91,8 @@ def test_a_session(ksock: OpenKsock) -> None:
         top.wait_for("BYTES/Sv")
         lamp = next(line.split() for line in top.screen() if line.endswith("$.Lamp"))
         assert lamp[2:5] == ["3", "2", "1"]
-        assert re.fullmatch(r"[0-9.]+(us|ms|s)", lamp[5])
-        assert lamp[5] == lamp[6]
+        assert re.fullmatch(r"[0-9.]+(us|ms|s)", lamp[6])
+        assert lamp[6] == lamp[7]
 
         # Help, a terminal of another size, and another.
         top.press("h")
@@ -104,7 +104,7 @@ def test_a_session(ksock: OpenKsock) -> None:
         assert len(screen) == 4
         top.resize(120, 30)
         screen = top.wait_for("names: 1-2 of 2")
-        assert screen[2] == "RATE  BYTES/Sv  MESSAGES  BYTES  ANSWERED  LATENCY  LONGEST  NAME"
+        assert screen[2] == "RATE  BYTES/Sv  MSGS  BYTES  ANSWERED  FAILED  LATENCY  LONGEST  NAME"
 
         # Pause, and counting from 0.
         top.press("p")
@@ -130,7 +130,7 @@ def test_latencies_are_those_of_sending(ksock: OpenKsock) -> None:
         time.sleep(0.2)
         os.kill(pid, signal.SIGCONT)
         top.wait_for("$.Lamp")
-        latency = next(line.split()[5] for line in top.screen() if line.endswith("$.Lamp"))
+        latency = next(line.split()[6] for line in top.screen() if line.endswith("$.Lamp"))
         top.press("q")
         assert top.end() == 0
     assert latency.endswith("ms")

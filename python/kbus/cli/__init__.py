@@ -4,9 +4,10 @@
 What was asked for goes to stdout, everything else to stderr. The exit status is
 
 ==== ==========================================================================================
-0    done; also when SIGTERM or SIGINT ended ``listen``, ``serve`` or ``record``, or whoever read stdout left
+0    done; also when SIGTERM or SIGINT ended what goes on until then, or whoever read stdout left
 1    failed, and stderr says why
 2    the command line is wrong
+3    ``call``: the replier answered that it failed, and stderr says how
 124  timed out (``--timeout``), the number that timeout(1) uses
 ==== ==========================================================================================
 
@@ -17,34 +18,33 @@ Each module whose name is a subcommand's has ``add(subparsers)``, which tells wh
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Optional
 
+from ..version import VERSION
 from . import options
 from .failures import Failure
 from .output import StdoutFailed, flush, stdout_failed, tell
 from .streams import replace_closed_streams
 
-__all__ = ["main"]
+__all__ = ["SUBCOMMANDS", "main", "parser"]
 
-_SUBCOMMANDS = (
-    *("listen", "send", "call", "serve", "bindings", "stats", "top", "devices"),
+SUBCOMMANDS = (
+    *("listen", "send", "call", "serve", "ping", "trace", "bindings", "stats", "top", "devices", "bench"),
     *("record", "info", "play", "recover"),
 )
-_EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
+_EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 3 the replier failed, 124 timed out."
 
 
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus`` with these arguments, or those of the process, and return its exit status."""
     replace_closed_streams()
-    parser = options.Parser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
-    subparsers = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     words, command = _split_command(sys.argv[1:] if argv is None else argv)
     # To import all of them takes longer than most of them do.
-    for name in words[:1] if words and words[0] in _SUBCOMMANDS else _SUBCOMMANDS:
-        import_module(f".{name}", __name__).add(subparsers)
+    one, subparsers = parser(words[:1] if words and words[0] in SUBCOMMANDS else SUBCOMMANDS)
     try:
-        args = options.parse(parser, subparsers, words)
+        args = options.parse(one, subparsers, words)
     except SystemExit as wanted:
         return int(wanted.code or 0)
     try:
@@ -59,7 +59,24 @@ def main(argv: Optional[list[str]] = None) -> int:
         return 1
     except StdoutFailed as failure:
         return stdout_failed(f"kbus {args.subcommand}", failure)
+    except MemoryError:
+        tell(f"kbus {args.subcommand}", "there is not enough memory")
+        return 1
+    except OSError as error:
+        # What no subcommand has words for, as the end of a test bus.
+        tell(f"kbus {args.subcommand}", str(error.strerror or error))
+        return 1
     return 0
+
+
+def parser(names: Sequence[str] = SUBCOMMANDS) -> tuple[options.Parser, options.Subparsers]:
+    """Return what understands the command line, with these subcommands, and what has those."""
+    one = options.Parser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
+    one.add_argument("--version", action="version", version=f"kbus {VERSION}")
+    subparsers = one.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
+    for name in names:
+        import_module(f".{name}", __name__).add(subparsers)
+    return one, subparsers
 
 
 def _split_command(argv: list[str]) -> tuple[list[str], list[str]]:

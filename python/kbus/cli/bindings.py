@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from .. import inspect
 from ..inspect import Binding
+from ..processes import command_of
 from . import options
 from .changes import changes
 from .failures import Failure, proc_failure
@@ -20,7 +21,6 @@ from .ksocks import EndSignals
 from .lines import Clock
 from .output import StdoutClosed, flush, put_json, put_line, put_table
 from .printable import json_text
-from .processes import command_of
 from .tree import tree
 
 #: seconds between two looks

@@ -10,10 +10,10 @@ import stat
 from typing import Any
 
 from .. import inspect
+from ..processes import group_name, user_name
 from . import options
 from .failures import proc_failure
 from .output import put_json, put_table
-from .processes import group_name, user_name
 
 
 def add(subparsers: options.Subparsers) -> None:
@@ -38,7 +38,12 @@ def run(args: argparse.Namespace) -> None:
         for record in records:
             put_json(record)
         return
-    put_table(("NODE", "USER", "GROUP", "MODE", "KSOCKS"), [tuple(record.values())[1:] for record in records])
+    put_table(("NODE", "USER", "GROUP", "MODE", "KSOCKS"), [_row(record) for record in records])
+
+
+def _row(record: dict[str, Any]) -> list[Any]:
+    """Without the number, which is in the node's name; of a node that is not there, hyphens."""
+    return ["-" if value is None else value for value in list(record.values())[1:]]
 
 
 def _record(device: inspect.DeviceStats) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import time
 from pathlib import Path
 from typing import Any, Optional
 
 from ..capture.header import LEFT_OUT
 from ..capture.order import by_recording
-from ..capture.series import each_once
+from ..capture.series import by_any_name, each_once
 from ..capture.summary import Summary, summarize
 from . import options
 from .failures import Failure
@@ -26,7 +27,7 @@ def add(subparsers: options.Subparsers) -> None:
         "info",
         help="show what is in captures",
         description="Show counts, times, names, losses and the health of captures. The exit status is 1 if"
-        " one of them is damaged.",
+        " one of them is damaged, or is not a capture.",
     )
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"
@@ -41,17 +42,28 @@ def add(subparsers: options.Subparsers) -> None:
 def run(args: argparse.Namespace) -> None:
     """Do it."""
     damaged = 0
+    foreign: list[Path] = []
+    named = set(args.paths)
     for path in captures_in(args.paths):
         try:
-            summary = summarize(path)
+            summary = summarize(path) if path in named else by_any_name(path, summarize)
         except OSError as error:
             check_gone("info", path, args.paths, error)
             continue
-        damaged += bool(summary.damage)
+        if is_foreign(summary):
+            foreign.append(path)
+        else:
+            damaged += bool(summary.damage)
         if args.json:
             put_json(_as_json(summary))
         else:
             _show(summary, args.names)
+    if foreign:
+        one = len(foreign) == 1
+        text = not_a_capture(foreign[0]) if one else f"{len(foreign)} of the files are not captures"
+        if not damaged:
+            raise Failure(text)
+        say("info", text)
     if damaged:
         raise Failure(f"{damaged} of the captures are damaged; `kbus recover` makes whole ones of them")
 
@@ -75,11 +87,22 @@ def _captures_of(directory: Path) -> list[Path]:
     return by_recording(directory / name for name in each_once(names))
 
 
+def is_foreign(summary: Summary) -> bool:
+    """Whether nothing in the file is of a capture, so that there is nothing to recover, either."""
+    return bool(summary.damage) and not summary.sections
+
+
+def not_a_capture(path: Path) -> str:
+    """Return what is said of such a file."""
+    return f"{path} is not a capture"
+
+
 def check_gone(subcommand: str, path: Path, given: list[Path], error: OSError) -> None:
-    """Say so if a file of a directory has gone meanwhile. Raises a Failure for any other file or error."""
-    if path in given or not isinstance(error, FileNotFoundError):
+    """Say so if what is in a directory has gone meanwhile, or is no file. Raises a Failure for all else."""
+    if path in given or os.path.isfile(path):
         raise Failure(f"can't read {path}: {error.strerror}") from error
-    say(subcommand, f"{path} is left out: it has gone meanwhile")
+    has_gone = isinstance(error, FileNotFoundError)
+    say(subcommand, f"{path} is left out: {'it has gone meanwhile' if has_gone else error.strerror}")
 
 
 def _as_json(summary: Summary) -> dict[str, Any]:
@@ -92,10 +115,15 @@ def _as_json(summary: Summary) -> dict[str, Any]:
 
 def _show(summary: Summary, most: Optional[int]) -> None:
     put_line(f"{summary.path}: {_health(summary)}")
+    if is_foreign(summary):
+        _show_damage(summary)
+        return
     for info in summary.sections:
         device = info.get("device", "unknown machine")
         boot, load = ("unknown" if info.get(key) is None else info[key] for key in ("boot_id", "load_id"))
         put_line(f"  {device}, boot {boot}, load {load}, bound to {_bindings(info)}")
+    if summary.more_sections:
+        put_line(f"  and {summary.more_sections} more sections")
     buses = ", ".join(f"kbus{bus} {count}" for bus, count in sorted(summary.buses.items()))
     put_line(f"  {summary.messages} messages ({buses or 'none'}), {summary.bytes} bytes, {summary.lost} lost")
     if summary.first_ns is not None and summary.last_ns is not None:
@@ -103,14 +131,19 @@ def _show(summary: Summary, most: Optional[int]) -> None:
         rate = f", {seconds:.3f} s, {summary.messages / seconds:.1f}/s" if seconds else ""
         put_line(f"  {_date(summary.first_ns)} to {_date(summary.last_ns)}{rate}")
     if summary.missing:
-        put_line(f"  {summary.missing} messages are missing in the file, by their numbers")
+        put_line(f"  {summary.missing} messages are missing in the file, by what the recorder says")
     if summary.steps_back:
         put_line(f"  the clock was set back {summary.steps_back} times")
+    _show_damage(summary)
+    _show_names(summary, most)
+
+
+def _show_damage(summary: Summary) -> None:
     for damage in summary.damage[:_MOST_DAMAGE]:
         put_line(f"  {damage.length} bytes from {damage.offset} are of no use: {damage.reason}")
-    if len(summary.damage) > _MOST_DAMAGE:
-        put_line(f"  and {len(summary.damage) - _MOST_DAMAGE} more places")
-    _show_names(summary, most)
+    more = len(summary.damage) - _MOST_DAMAGE + summary.more_damage
+    if more > 0:
+        put_line(f"  and {more} more places")
 
 
 def _bindings(info: dict[str, Any]) -> str:
@@ -119,7 +152,10 @@ def _bindings(info: dict[str, Any]) -> str:
 
 
 def _health(summary: Summary) -> str:
-    state = "damaged" if summary.damage else "whole" if summary.is_sealed else "whole, but it was not sealed"
+    if summary.damage:
+        state = "not a capture" if is_foreign(summary) else "damaged"
+    else:
+        state = "whole" if summary.is_sealed else "whole, but it was not sealed"
     return f"{state}, {summary.size} bytes"
 
 
@@ -133,9 +169,9 @@ def _show_names(summary: Summary, most: Optional[int]) -> None:
         return
     by_count = sorted(summary.names.items(), key=lambda each: (-each[1].messages, each[0]))
     rows = [
-        [f"  {name}", each.messages, each.requests, each.replies, each.bytes]
+        [f"  {name}", each.messages, each.requests, each.replies, each.failed, each.bytes]
         for name, each in by_count[:most]
     ]
-    put_table(["  NAME", "MESSAGES", "REQUESTS", "REPLIES", "BYTES"], rows)
+    put_table(["  NAME", "MESSAGES", "REQUESTS", "REPLIES", "FAILED", "BYTES"], rows)
     if most is not None and len(by_count) > most:
         put_line(f"  and {len(by_count) - most} more names")

@@ -10,12 +10,12 @@ The line, for the screen and for files::
     (1700000000.123501211) kbus0 [0:13] Qy from 4 $.Sensors.Kitchen 0
     (1700000000.124000817) kbus0 [0:14] R from 3 to 4 re [0:13] $.Sensors.Kitchen 3 00ff10
     (1700000000.125118420) kbus0 [0:16] S from 3 to 4 re [0:15] $.KBUS.Replier.Ignored 0
-    (1700000000.130020993) kbus0 [0:17] A from 3 by 412 "python3" $.Sensors.Kitchen 4 "22.6"
+    (1700000000.130020993) kbus0 [0:17] A from 3 by 412 "kitchen.py" $.Sensors.Kitchen 4 "22.6"
 
 It is one line, and its fields are parted by single blanks:
 
-* TIME is when the message was read here, in nanoseconds, as :class:`Clock` writes it: KBUS itself
-  does not time messages.
+* TIME is when the message was sent, in nanoseconds, as :class:`Clock` writes it: KBUS takes note of it when
+  it queues the message. An urgent message may come before others that were sent earlier.
 * ID is [network:serial], KSOCK a KSock id, NODE [network:local id].
 * KIND is A for an announcement, Q for a request, R for a reply and S for a status. Small letters
   follow: ``y``, the reader of this copy must reply; ``u``, urgent; ``w`` and ``f``, all-or-wait and
@@ -49,7 +49,17 @@ from .. import Message, MessageId, OrigFrom, abi
 from .peers import Peer
 from .printable import json_text
 
-__all__ = ["CLOCKS", "FLAGS", "KINDS", "NANOSECONDS", "Clock", "as_json", "as_line", "letter_of"]
+__all__ = [
+    "CLOCKS",
+    "FLAGS",
+    "KINDS",
+    "NANOSECONDS",
+    "Clock",
+    "as_json",
+    "as_line",
+    "letter_of",
+    "shown_data",
+]
 
 NANOSECONDS = 1_000_000_000
 
@@ -179,6 +189,12 @@ def _text(data: bytes) -> Optional[str]:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def shown_data(data: bytes, always_hex: bool = False) -> str:
+    """Data for a line of its own: text without quotes if all of it is printable, else hex digits."""
+    text = None if always_hex else _text(data)
+    return text if text is not None and text.isprintable() else data.hex()
 
 
 def _shown(data: bytes) -> str:

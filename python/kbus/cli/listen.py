@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import FileIO
 from typing import Optional
 
-from .. import Ksock, Message, abi
-from . import options
+from .. import Message, abi
+from . import colours, options
 from .failures import Failure
 from .filters import Filter, add_filters, given_filter
+from .incoming import Incoming
 from .ksocks import EndSignals, bind, open_ksock, until_ended
 from .lines import Clock, as_json, as_line
 from .output import put_json, put_line, say
 from .peers import Peer, Peers
+from .templates import DATA, filled, template
 
 
 def add(subparsers: options.Subparsers) -> None:
@@ -35,6 +36,17 @@ def add(subparsers: options.Subparsers) -> None:
     form = parser.add_mutually_exclusive_group()
     options.add_json(form)
     options.add_clock(form)
+    template_or_data = parser.add_mutually_exclusive_group()
+    template_or_data.add_argument(
+        "--format",
+        type=template,
+        metavar="TEXT",
+        help="a line made of TEXT, in which %%t is the time, %%n the name, %%d the data, %%i the id, %%f the"
+        " sender, %%k the kind, %%l the length of the data",
+    )
+    template_or_data.add_argument(
+        "--data", dest="format", action="store_const", const=DATA, help="only the data, one a line"
+    )
     options.add_hex(parser, "show the data as hex digits, even if it is text")
     parser.add_argument("--peers", action="store_true", help="show who sent it: process id and program")
     parser.add_argument(
@@ -55,6 +67,8 @@ def add(subparsers: options.Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Do it."""
+    if args.json and args.format is not None:
+        raise Failure.usage("--json can't be given with --format or --data")
     chosen = given_filter(args)
     with ExitStack() as stack:
         signals = stack.enter_context(EndSignals())
@@ -64,22 +78,26 @@ def run(args: argparse.Namespace) -> None:
             ksock.set_max_messages(args.max_messages)
         ksock.want_messages_once(args.only_once)
         ksock.report_lost_messages(True)
+        incoming = Incoming(ksock)
         for name in args.names:
             bind(ksock, name, observer=args.observer)
         peers = Peers(ksock) if args.peers or chosen.wants_peers else None
         screen = _Screen(args, log)
+        lost = 0
         passed_over = 0
         try:
-            for message in _messages(ksock, signals, args.timeout):
+            for message, time_ns in _messages(incoming, signals, args.timeout):
                 peer = peers.of(message.from_) if peers else None
                 if not chosen.passes(message, peer):
                     passed_over += 1
                     continue
-                screen.show(message, peer if args.peers else None)
+                screen.show(message, time_ns, peer if args.peers else None)
                 if screen.count == args.count:
                     break
         finally:
-            lost = ksock.lost_messages()
+            with suppress(OSError):
+                # If that fails, so has what ends this, and says why.
+                lost = ksock.lost_messages()
             if lost:
                 say("listen", f"{lost} messages were lost in all; --max-messages makes the queue longer")
             if chosen != Filter():
@@ -94,21 +112,24 @@ class _Screen:
         self._log = log
         self._clock = Clock(args.clock or "abs")
         self._log_clock = Clock("abs")
+        self._has_colours = colours.are_wanted()
         self.count = 0
 
-    def show(self, message: Message, peer: Optional[Peer]) -> None:
-        """Show a message that has come now."""
-        now = time.time_ns()
+    def show(self, message: Message, time_ns: int, peer: Optional[Peer]) -> None:
+        """Show a message that was sent at this time, in ns since 1970."""
         device, always_hex = self._args.device, self._args.hex
         if self._args.json:
-            record = as_json(message, device, now, always_hex)
+            record = as_json(message, device, time_ns, always_hex)
             if self._args.peers:
                 record.update(pid=peer.pid if peer else None, command=peer.command if peer else None)
             put_json(record)
+        elif self._args.format is not None:
+            put_line(filled(self._args.format, message, self._clock.text(time_ns), always_hex))
         else:
-            put_line(as_line(message, device, self._clock.text(now), always_hex, peer))
+            line = as_line(message, device, self._clock.text(time_ns), always_hex, peer)
+            put_line(line, colours.of_message(message) if self._has_colours else "")
         if self._log:
-            line = as_line(message, device, self._log_clock.text(now), always_hex, peer)
+            line = as_line(message, device, self._log_clock.text(time_ns), always_hex, peer)
             _append(self._log, line)
         self.count += 1
 
@@ -130,17 +151,17 @@ def _append(log: FileIO, line: str) -> None:
         raise Failure(f"can't write to {log.name}: {error.strerror}") from error
 
 
-def _messages(ksock: Ksock, signals: EndSignals, timeout: Optional[float]) -> Iterator[Message]:
+def _messages(
+    incoming: Incoming, signals: EndSignals, timeout: Optional[float]
+) -> Iterator[tuple[Message, int]]:
     """What is to be shown, up to what had arrived when a signal came; losses are told on the way."""
-    for message in itertools.chain(until_ended(ksock, signals, timeout), _queued(ksock)):
+    ksock = incoming.ksock
+    for message, time_ns in itertools.chain(
+        until_ended(ksock, signals, timeout, incoming.take), incoming.queued()
+    ):
         # A reply may have any name, that one too.
         if message.is_synthetic() and message.name == abi.NAME_MESSAGES_LOST:
             (count,) = abi.U32.unpack(message.data or b"")
             say("listen", f"{count} messages were lost: the queue of {ksock.max_messages()} was full")
         else:
-            yield message
-
-
-def _queued(ksock: Ksock) -> Iterator[Message]:
-    """What is in the queue when the first of it is asked for, and nothing that comes later."""
-    yield from itertools.islice(ksock, ksock.num_messages())
+            yield message, time_ns

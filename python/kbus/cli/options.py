@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, NoReturn
+import os
+import sys
+from typing import Any, NoReturn, Optional
 
 from .. import names
+from .failures import Failure
 from .lines import CLOCKS
+from .output import StdoutFailed, flush, put, show, stdout_failed
 from .printable import printable
 
 __all__ = [
@@ -24,6 +28,7 @@ __all__ = [
     "add_interval",
     "add_json",
     "add_timeout",
+    "default_device",
     "interval",
     "name_to_bind",
     "name_to_send",
@@ -31,8 +36,10 @@ __all__ = [
     "parse",
     "positive",
     "queue_length",
+    "rate",
     "seconds",
     "size",
+    "span",
 ]
 
 NAME_HELP = "a message name; its last word may be * (one or more words) or %% (exactly one)"
@@ -50,6 +57,17 @@ class Parser(argparse.ArgumentParser):
         """Say it, and exit with status 2."""
         super().error(printable(message))
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help, version and usage as all else is written; exit if that fails on stdout."""
+        if file is not sys.stdout:
+            show(message)
+            return
+        try:
+            put(message.encode())
+            flush()
+        except StdoutFailed as failure:
+            sys.exit(stdout_failed(self.prog, failure))
+
 
 def parse(parser: argparse.ArgumentParser, subparsers: Subparsers, words: list[str]) -> argparse.Namespace:
     """Parse a command line, whose options may stand between the subcommand's arguments.
@@ -63,10 +81,41 @@ def parse(parser: argparse.ArgumentParser, subparsers: Subparsers, words: list[s
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """``-d N``, the device to open."""
+    """``-d N``, the device to open; the environment may have another default than 0."""
     parser.add_argument(
-        "-d", "--device", type=natural, default=0, metavar="N", help="/dev/kbusN (default: 0)"
+        "-d",
+        "--device",
+        type=_device,
+        # Of a text, argparse makes a number as it does of what is given, and only if nothing is.
+        default=_Default(),
+        metavar="N",
+        help="/dev/kbusN (default: KBUS_DEVICE, or 0)",
     )
+
+
+def default_device() -> int:
+    """The device that KBUS_DEVICE says, or 0. Raises a Failure if it says no number."""
+    try:
+        return _device(_Default())
+    except argparse.ArgumentTypeError as error:
+        raise Failure.usage(str(error)) from None
+
+
+class _Default(str):
+    """The number of the device to open if none is given, as text."""
+
+    def __new__(cls) -> _Default:
+        return super().__new__(cls, os.environ.get("KBUS_DEVICE") or "0")
+
+
+def _device(text: str) -> int:
+    """The number of a device, for argparse."""
+    try:
+        return natural(text)
+    except argparse.ArgumentTypeError as error:
+        if not isinstance(text, _Default):
+            raise
+        raise argparse.ArgumentTypeError(f"KBUS_DEVICE: {error}") from None
 
 
 def add_device_filter(parser: argparse.ArgumentParser) -> None:
@@ -105,10 +154,15 @@ def add_count(parser: argparse._ActionsContainer, what: str) -> None:
     parser.add_argument("-n", "--count", type=positive, metavar="COUNT", help=f"end after COUNT {what}")
 
 
-def add_timeout(parser: argparse.ArgumentParser, what: str) -> None:
-    """``--timeout S``; ``what`` it limits."""
+def add_timeout(parser: argparse.ArgumentParser, what: str, default: Optional[float] = None) -> None:
+    """``--timeout S``; ``what`` it limits, and what S is if it is not given. Then it can be ``inf``, too."""
     parser.add_argument(
-        "--timeout", type=seconds, metavar="S", help=f"give up with exit status 124 {what} for S seconds"
+        "--timeout",
+        type=seconds if default is None else seconds_or_never,
+        default=default,
+        metavar="S",
+        help=f"give up with exit status 124 {what} for S seconds"
+        + ("" if default is None else f" (default: {default:g}; inf: never)"),
     )
 
 
@@ -173,6 +227,30 @@ def interval(text: str) -> float:
     if not 0.05 <= value <= 3600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.05 to 3600")
     return value
+
+
+def span(text: str) -> float:
+    """How long something takes, for argparse: a number of seconds from 0.05, and not over a minute."""
+    value = seconds(text)
+    if not 0.05 <= value <= 60:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.05 to 60")
+    return value
+
+
+def rate(text: str) -> float:
+    """How often in a second, for argparse: a number from 0.001 to 1000000."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.001 <= value <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.001 to 1000000")
+    return value
+
+
+def seconds_or_never(text: str) -> float:
+    """A time, or ``inf``, for argparse."""
+    return math.inf if text == "inf" else seconds(text)
 
 
 def seconds(text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import select
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 
+#: Seconds for which text waits for whoever reads stderr. When that was in vain, the next does not wait.
+_PATIENCE = 1.0
+
+
 class StdoutFailed(Exception):
     """What should be on stdout can't be written there, as on a full disk. The text says why."""
 
@@ -43,9 +48,10 @@ def put(data: bytes) -> None:
         raise _cause(error) from None
 
 
-def put_line(text: str) -> None:
-    """Write a line of text, with escapes in place of what is not printable."""
-    put(printable(text).encode() + b"\n")
+def put_line(text: str, colour: str = "") -> None:
+    """Write a line of text, with escapes in place of what is not printable; in this colour of SGR, if any."""
+    line = printable(text)
+    put((f"\x1b[{colour}m{line}\x1b[0m\n" if colour else f"{line}\n").encode())
 
 
 def put_json(record: Any) -> None:
@@ -101,11 +107,40 @@ def tell(program: str, text: str) -> None:
     show(printable(f"{program}: {text}") + "\n")
 
 
-def show(text: str) -> None:
-    """Write text to stderr as it is. What is being done does not fail if that does, as on a full disk."""
+def show(text: str, patience: float = _PATIENCE) -> None:
+    """Write text to stderr as it is.
+
+    What is being done does not fail if that does, as on a full disk, nor wait for more than ``patience``
+    seconds if nobody reads it: then text is left out, and how often is told when somebody does again.
+    """
+    global _left_out
     try:
-        print(text, end="", file=sys.stderr, flush=True)
+        for begin in range(0, len(text), _PIECE):
+            if not _takes_text(patience):
+                _left_out += 1
+                return
+            if _left_out:
+                told, _left_out = _left_out, 0
+                print(f"(text was left out here {told} times: nobody read it)", file=sys.stderr, flush=True)
+            print(text[begin : begin + _PIECE], end="", file=sys.stderr, flush=True)
     except OSError:
         # It is written with what comes next, or not at all. In the end it would cost the exit status.
         atexit.unregister(forget_stderr)
         atexit.register(forget_stderr)
+
+
+#: Characters that a pipe or a terminal takes when it takes any, also if each has four bytes
+_PIECE = 1000
+_left_out = 0
+
+
+def _takes_text(patience: float) -> bool:
+    """Whether text can be written to stderr without waiting for a reader."""
+    try:
+        fd = sys.stderr.fileno()
+    except (OSError, ValueError):
+        # It is something else in a test.
+        return True
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(0 if _left_out else 1000 * patience))

@@ -7,20 +7,22 @@ import argparse
 import errno
 import itertools
 import os
-import select
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from .. import Ksock, Message, abi, names
 from ..capture import CaptureError, Reader, Record
+from ..capture.part import PART, is_being_written
 from ..capture.player import Casting, timed
+from ..capture.series import by_any_name
 from . import options
 from .failures import Failure
-from .info import captures_in, check_gone
-from .ksocks import EndSignals, open_ksock
+from .info import captures_in, check_gone, not_a_capture
+from .ksocks import EndSignals, open_ksock, send_kept
 from .output import say
 
 
@@ -30,7 +32,8 @@ def add(subparsers: options.Subparsers) -> None:
         "play",
         help="send recorded messages again",
         description="Send the messages of captures again, at the times at which they were recorded, each to"
-        " the device of the same number. What KBUS itself had sent is left out. Several captures are played"
+        " the device of the same number. What KBUS itself had sent is left out, and so are repliers' errors,"
+        " which have one of its names. Several captures are played"
         " one after the other. The exit status is 1 if a message could not be sent.",
     )
     parser.add_argument(
@@ -98,17 +101,45 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _records(paths: list[Path], args: argparse.Namespace) -> Iterator[Record]:
+    named = set(args.paths)
     for path in paths:
+        if path.name.endswith(PART) and _is_being_recorded(path):
+            # It would grow by what is played from it, for ever.
+            say("play", f"{path} is being recorded: it is left out")
+            continue
         try:
-            with Reader(path, strict=not args.tolerant) as reader:
+            read = partial(Reader, strict=not args.tolerant)
+            with read(path) if path in named else by_any_name(path, read) as reader:
                 yield from reader
         except OSError as error:
             check_gone("play", path, args.paths, error)
             continue
         except CaptureError as error:
+            if not _has_blocks(path):
+                raise Failure(not_a_capture(path)) from error
             raise Failure(f"{error}; --tolerant plays what is undamaged") from error
         for damage in reader.damage:
             say("play", f"{path}: {damage.length} bytes from {damage.offset} are left out: {damage.reason}")
+        if reader.more_damage:
+            say("play", f"{path}: and {reader.more_damage} more places")
+
+
+def _is_being_recorded(path: Path) -> bool:
+    try:
+        return is_being_written(path)
+    except OSError:
+        return False
+
+
+def _has_blocks(path: Path) -> bool:
+    """Whether there is anything of a capture in the file; one that can be read only once counts as such."""
+    try:
+        if not path.is_file():
+            return True
+        with Reader(path, strict=False) as reader:
+            return next(reader.blocks(), None) is not None
+    except OSError:
+        return True
 
 
 class _Player:
@@ -135,21 +166,11 @@ class _Player:
         began = time.monotonic()
         for seconds, record in due:
             if self._rate:
-                self._wait_until(began + (seconds - self._start) / self._rate, signals)
+                signals.wait_until(began + (seconds - self._start) / self._rate)
             if signals.came:
                 return
             self.seen += 1
             self._send(record, signals)
-
-    def _wait_until(self, when: float, signals: EndSignals) -> None:
-        poll = select.poll()
-        poll.register(signals.fileno(), select.POLLIN)
-        while not signals.came and (left := when - time.monotonic()) > 0:
-            # poll() is not more exact than a ms; the rest is slept.
-            if left > 0.002:
-                poll.poll(1000 * min(left - 0.001, 3600))
-            else:
-                time.sleep(left)
 
     def _send(self, record: Record, signals: EndSignals) -> None:
         message = self._casting.cast(record.message)
@@ -190,14 +211,6 @@ def _post(ksock: Ksock, message: Message, signals: EndSignals) -> bool:
     """Send it, also if that means to wait for room; False if a signal came first. Raises OSError."""
     try:
         ksock.send_msg(message)
-        return True
     except BlockingIOError:
-        poll = select.poll()
-        poll.register(ksock.fileno(), select.POLLOUT)
-        poll.register(signals.fileno(), select.POLLIN)
-    while not signals.came:
-        poll.poll()
-        with suppress(BlockingIOError):
-            ksock.send()
-            return True
-    return False
+        return send_kept(ksock, signals, None) is not None
+    return True

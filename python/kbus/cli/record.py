@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -55,13 +56,17 @@ def add(subparsers: options.Subparsers) -> None:
         action="append",
         type=options.natural,
         metavar="N",
-        help="/dev/kbusN (default: 0); several are recorded to the same files",
+        help="/dev/kbusN (default: KBUS_DEVICE, or 0); several are recorded to the same files",
     )
     parser.add_argument(
         "-o", "--output", type=Path, default=Path(), metavar="DIR", help="where the files go (default: here)"
     )
     parser.add_argument(
-        "--name", default=device_name(), metavar="NAME", help="of this machine (default: its host name)"
+        "--name",
+        type=_name,
+        default=device_name(),
+        metavar="NAME",
+        help="of this machine (default: its host name)",
     )
     parser.add_argument(
         "--rotate-size", type=options.size, metavar="SIZE", help="begin a new file after SIZE (default: 64M)"
@@ -106,12 +111,41 @@ def add(subparsers: options.Subparsers) -> None:
         metavar="NAME",
         help="make a snapshot when a message of that name comes, too",
     )
+    parser.add_argument(
+        "--last", type=_last, metavar="S", help="keep no more than the last S seconds of that, either"
+    )
+    parser.add_argument(
+        "--after",
+        type=options.seconds,
+        metavar="S",
+        help="make each snapshot S seconds later, with what comes until then; what asks for one meanwhile"
+        " asks for the same",
+    )
     parser.set_defaults(run=run)
 
 
+def _last(text: str) -> float:
+    if not options.seconds(text):
+        raise argparse.ArgumentTypeError("'0' seconds are nothing to keep")
+    return options.seconds(text)
+
+
 def _fsync(text: str) -> str:
-    if text not in ("never", "seal", "always") and not options.seconds(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither never, seal, always nor a number of seconds")
+    if text not in ("never", "seal", "always"):
+        try:
+            is_time = options.seconds(text) > 0
+        except argparse.ArgumentTypeError:
+            is_time = False
+        if not is_time:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is neither never, seal, always nor a number of seconds"
+            )
+    return text
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("a name has one character at least")
     return text
 
 
@@ -119,19 +153,24 @@ def run(args: argparse.Namespace) -> None:
     """Do it."""
     if args.on and not args.snapshot:
         raise Failure.usage("--on needs --snapshot: everything is recorded anyway")
+    for given, option in ((args.last, "--last"), (args.after, "--after")):
+        if given is not None and not args.snapshot:
+            raise Failure.usage(f"{option} needs --snapshot SIZE, the most that is kept in memory")
     default = min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE
     size = args.snapshot or args.rotate_size or default
     if args.keep and args.keep < 2 * size:
         option = "--snapshot" if args.snapshot else "--rotate-size"
         raise Failure.usage(f"--keep is {args.keep}: it must be twice {option}, {2 * size}, at least")
-    buses = sorted(set(args.devices or [0]))
+    buses = sorted(set(args.devices or [options.default_device()]))
     names = _with_trigger(args.names or ["$.*"], args.on)
     policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
+    # Read it once: it can't change, and a read that fails for want of a descriptor would give None.
+    boot = boot_id()
 
     def info() -> dict[str, Any]:
         return {
             "device": args.name,
-            "boot_id": boot_id(),
+            "boot_id": boot,
             "load_id": load_id(),
             "bus": bus_of(buses),
             "recorder": version.VERSION,
@@ -143,9 +182,16 @@ def run(args: argparse.Namespace) -> None:
     sources = [Source(bus, names, args.queue, room) for bus in buses]
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
-        ring = Ring(args.snapshot, info) if args.snapshot else None
+        ring = Ring(args.snapshot, info, args.last or math.inf) if args.snapshot else None
         recorder = Recorder(
-            sources, files, _tell, flush=args.flush, flush_size=room, ring=ring, trigger=args.on
+            sources,
+            files,
+            _tell,
+            flush=args.flush,
+            flush_size=room,
+            ring=ring,
+            trigger=args.on,
+            after=args.after or 0.0,
         )
         _open(recorder, args.output)
         _come_last()
@@ -171,9 +217,9 @@ def _open(recorder: Recorder, directory: Path) -> None:
     except OSError as error:
         where = str(error.filename)
         if where.startswith("/dev/kbus"):
-            raise open_failure(error, int(where[len("/dev/kbus") :])) from error
+            raise open_failure(error) from error
         if where.startswith("$."):
-            raise bind_failure(error, None, where) from error
+            raise bind_failure(error) from error
         raise Failure(f"can't write to {directory}: {error.strerror}") from error
 
 
@@ -182,22 +228,33 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     progress = _Progress(recorder, files)
     _tell_systemd("READY=1")
     while not signals.came:
-        others = signals.take_others()
-        if signal.SIGUSR1 in others:
-            recorder.drain()
-            recorder.snapshot()
+        others = _take_others(recorder, signals)
         if signal.SIGHUP in others:
             recorder.leave(_LEAVE)
         recorder.step(signals, progress.show())
     _tell_systemd("STOPPING=1")
+    _take_others(recorder, signals)
     recorder.close()
     progress.end()
     kept = recorder.messages - recorder.dropped
     _tell(f"{kept} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
     if recorder.dropped:
         raise Failure(f"there was no room for {recorder.dropped} messages")
+    if recorder.lacks_snapshot:
+        raise Failure("there was no room for the last snapshot")
     if files.unfinished:
-        raise Failure(f"{files.unfinished} files could not be finished, and are called .part still")
+        raise Failure(
+            f"{files.unfinished} files could not be finished: they are called .part still, or were removed"
+        )
+
+
+def _take_others(recorder: Recorder, signals: EndSignals) -> set[int]:
+    """Make a snapshot if that is asked for; return which signals have come that end nothing."""
+    others = signals.take_others()
+    if signal.SIGUSR1 in others:
+        recorder.drain()
+        recorder.snapshot()
+    return others
 
 
 def _tell_systemd(state: str, wait: bool = True) -> None:

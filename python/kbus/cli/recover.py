@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
+from typing import Optional
 
 from ..capture import CaptureError
 from ..capture.compress import GZIP
 from ..capture.part import PART
+from ..capture.reader import open_file
 from ..capture.recover import RECOVERING, recover
-from ..capture.series import SUFFIX
+from ..capture.series import RECOVERED, SUFFIX
 from . import options
 from .failures import Failure
 from .output import put_line, say
@@ -36,8 +39,17 @@ def run(args: argparse.Namespace) -> None:
     """Do it."""
     if args.output and len(args.files) > 1:
         raise Failure.usage("--output is one file, and there are several to recover")
+    failed = 0
     for path in args.files:
-        _recover(path, args.output or target_of(path))
+        try:
+            _recover(path, args.output)
+        except Failure as failure:
+            if len(args.files) == 1:
+                raise
+            say("recover", str(failure))
+            failed += 1
+    if failed:
+        raise Failure(f"{failed} of the files could not be recovered")
 
 
 def target_of(path: Path) -> Path:
@@ -47,11 +59,31 @@ def target_of(path: Path) -> Path:
         return path.with_name(name[: -len(PART)])
     for suffix in (PART, GZIP, SUFFIX):
         name = name[: -len(suffix)] if name.endswith(suffix) else name
-    return path.with_name(f"{name}.recovered{SUFFIX}")
+    return path.with_name(f"{name}{RECOVERED}{SUFFIX}")
 
 
-def _recover(path: Path, target: Path) -> None:
+def _whole_one(path: Path) -> Optional[Path]:
+    """The capture of which this is a copy that was being compressed, if it is there: it has all of it."""
+    name = path.name
+    if not name.endswith(SUFFIX + GZIP + PART):
+        return None
+    whole = (path.with_name(name[: -len(end)]) for end in (GZIP + PART, PART))
+    return next((each for each in whole if os.path.isfile(each)), None)
+
+
+def _recover(path: Path, output: Optional[Path]) -> None:
+    for each in filter(None, (path, output)):
+        if not each.name:
+            raise Failure(f"can't recover {path}: {each} is a directory")
+    if not output and (whole := _whole_one(path)):
+        why = f"{whole} has all that it was made of, or --output says where to recover it"
+        say("recover", f"there is nothing to recover in {path}: {why}")
+        return
+    target = output or target_of(path)
     try:
+        if not output and not os.path.isfile(path):
+            open_file(path).close()
+            raise Failure.usage(f"{path} is no file, whose name the new one could have: --output says where")
         done = recover(path, target)
     except FileExistsError as error:
         if error.filename == str(target.with_name(target.name + RECOVERING)):
@@ -64,5 +96,7 @@ def _recover(path: Path, target: Path) -> None:
         raise Failure(f"can't recover {path}: {error.strerror}") from error
     for damage in done.damage:
         say("recover", f"{path}: {damage.length} bytes from {damage.offset} are left out: {damage.reason}")
+    if done.more_damage:
+        say("recover", f"{path}: and {done.more_damage} more places")
     say("recover", f"{path}: {done.messages} messages are whole")
     put_line(str(done.path))

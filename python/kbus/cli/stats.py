@@ -7,10 +7,10 @@ import argparse
 import dataclasses
 
 from .. import inspect
-from . import options
+from ..processes import command_of
+from . import metrics, options
 from .failures import Failure, proc_failure
 from .output import put_json, put_line, put_table
-from .processes import command_of
 
 _KSOCK_HEAD = (
     *("KSOCK", "PID", "COMMAND", "QUEUED", "LIMIT", "MOST", "BYTES"),
@@ -28,7 +28,9 @@ def add(subparsers: options.Subparsers) -> None:
         " --json has more.",
     )
     options.add_device_filter(parser)
-    options.add_json(parser)
+    form = parser.add_mutually_exclusive_group()
+    options.add_json(form)
+    form.add_argument("--prometheus", action="store_true", help="print metrics in Prometheus' text format")
     parser.set_defaults(run=run)
 
 
@@ -40,6 +42,10 @@ def run(args: argparse.Namespace) -> None:
         raise proc_failure(error) from error
     if not found and args.device is not None:
         raise Failure(f"there is no /dev/kbus{args.device}")
+    if args.prometheus:
+        for line in metrics.lines(found):
+            put_line(line)
+        return
     for device in found:
         if args.json:
             put_json(dataclasses.asdict(device))

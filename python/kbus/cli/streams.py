@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["forget_stderr", "forget_stdout", "replace_closed_streams"]
+__all__ = ["close_stdout", "forget_stderr", "forget_stdout", "replace_closed_streams"]
 
 
 def replace_closed_streams() -> None:
@@ -21,6 +21,12 @@ def replace_closed_streams() -> None:
             fd = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(fd, True)
             setattr(sys, name, os.fdopen(fd, mode, closefd=False))
+
+
+def close_stdout() -> None:
+    """Let whoever reads stdout see its end; what is written there from now on goes nowhere."""
+    sys.stdout.flush()
+    _forget(sys.stdout)
 
 
 def forget_stdout() -> None:

@@ -7,8 +7,8 @@ import time
 
 from ... import Ksock, inspect
 from ...messages import received
+from ...processes import command_of
 from ..failures import proc_failure
-from ..processes import command_of
 from .rates import Rates
 from .traffic import Traffic
 from .views import Look, WaitingFor

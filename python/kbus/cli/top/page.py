@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from .tables import Order
@@ -23,7 +24,8 @@ q         quit
 
 Names: RATE and BYTES/S are those of the last interval, the rest is counted
 since kbus top began. LATENCY is the mean time from a Request to its answer,
-from when the one to when the other was sent, LONGEST the longest.
+from when the one to when the other was sent, LONGEST the longest. FAILED are
+those of the answered to which the replier answered that it failed.
 KSocks: SENT/S, READ/S, LOST/S: of the last interval; the rest is what
 /proc/kbus/stats has.
 Unseen: requests that wait, but were sent before kbus top began, or by other
@@ -55,7 +57,7 @@ class Page:
         self.wants_clear = False
         self._typed: Optional[str] = None
         self._top = 0
-        self._height = 1
+        self._seen = 1
         self._shows_help = False
         self._paused = False
         self._look: Optional[Look] = None
@@ -119,7 +121,7 @@ class Page:
         self._top = 0
 
     def _move(self, key: str) -> None:
-        page = max(1, self._height - _HEADS)
+        page = max(1, self._seen)
         steps = {"KEY_UP": -1, "KEY_DOWN": 1, "KEY_PPAGE": -page, "KEY_NPAGE": page}
         if key == "KEY_HOME":
             self._top = 0
@@ -130,26 +132,33 @@ class Page:
 
     def lines(self, width: int, height: int) -> list[Line]:
         """What is on a screen of this size, which may be as small as there are."""
-        self._height = height
         if self._shows_help:
             shown = [Line(text) for text in HELP.splitlines()]
         elif self._look is None:
             shown = [Line("looking ...")]
         else:
-            shown = self._table(self._look, height)
+            shown = self._table(self._look, width, height)
         return [Line(line.text[:width], line.stands_out) for line in shown[:height]]
 
-    def _table(self, look: Look, height: int) -> list[Line]:
-        head, *rows = VIEWS[self.view].lines(look.rows(self.view), self.orders[self.view], self.wanted)
+    def _table(self, look: Look, width: int, height: int) -> list[Line]:
+        view = VIEWS[self.view]
+        table = view.lines(look.rows(self.view), self.orders[self.view], self.wanted, max(1, width))
+        rows = table.rows
         room = max(1, height - _HEADS)
-        self._top = max(0, min(self._top, len(rows) - room))
-        seen = rows[self._top : self._top + room]
+        self._top = max(0, min(self._top, _last_page(rows, room)))
+        seen: list[list[str]] = []
+        for row in rows[self._top :]:
+            # One that is higher than the screen has its beginning there.
+            if seen and sum(map(len, seen)) + len(row) > room:
+                break
+            seen.append(row)
+        self._seen = len(seen)
         where = f"{self._top + 1}-{self._top + len(seen)} of {len(rows)}" if seen else "none"
         return [
             Line(self._summary(look)),
-            Line(f"{VIEWS[self.view].title}: {where}  {self._state()}"),
-            Line(head, stands_out=True),
-            *map(Line, seen),
+            Line(f"{view.title}: {where}  {self._state(table.left_out)}"),
+            Line(table.head, stands_out=True),
+            *(Line(text) for row in seen for text in row),
         ]
 
     def _summary(self, look: Look) -> str:
@@ -164,10 +173,12 @@ class Page:
             words.append(f"{look.not_followed} not followed")
         return "  ".join(words)
 
-    def _state(self) -> str:
+    def _state(self, left_out: int) -> str:
         if self._typed is not None:
             return f"/{self._typed}_"
         words = ["h help, q quit"]
+        if left_out:
+            words.append(f"{left_out} column{'s' * (left_out > 1)} hidden")
         if self._paused:
             words.insert(0, "paused")
         if self.wanted:
@@ -177,3 +188,11 @@ class Page:
 
 def _part(number: int, what: str) -> str:
     return f" ({number} {what})" if number else ""
+
+
+def _last_page(rows: Sequence[Sequence[str]], room: int) -> int:
+    """The first row of those that are at the end of the table, as many as there is room for."""
+    first = len(rows)
+    while first and (room := room - len(rows[first - 1])) >= 0:
+        first -= 1
+    return min(first, max(0, len(rows) - 1))

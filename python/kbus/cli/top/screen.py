@@ -71,7 +71,9 @@ class Screen:
         with contextlib.suppress(BlockingIOError):
             os.read(self._resized, 1024)
         size = os.get_terminal_size(sys.stdout.fileno())
-        curses.resizeterm(size.lines, size.columns)
+        # A serial line, for one, does not know.
+        if size.lines and size.columns:
+            curses.resizeterm(size.lines, size.columns)
 
     def size(self) -> tuple[int, int]:
         """Columns and lines."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 from ... import Message, MessageId
+from ...failed import is_failed
 
 __all__ = ["MOST_NAMES", "MOST_WAITING", "NameCounts", "Traffic", "Waiting"]
 
@@ -33,6 +34,8 @@ class NameCounts:
     byte_rate: float = 0.0
     #: Requests that were answered, by KBUS too, and the seconds that this took: in all, and the longest
     answered: int = 0
+    #: those of them to which the replier answered that it failed
+    failed: int = 0
     answer_time: float = 0.0
     longest: float = 0.0
     _counted: tuple[int, int] = (0, 0)
@@ -84,7 +87,7 @@ class Traffic:
         else:
             self.other_names += 1
         if message.in_reply_to:
-            self._take_answer(message.in_reply_to, now)
+            self._take_answer(message, message.in_reply_to, now)
         elif message.id and message.is_request():
             self._take_request(message, message.id, now)
 
@@ -124,10 +127,11 @@ class Traffic:
         self._waiting.pop(id, None)
         self._waiting[id] = Waiting(id, message.name, message.from_, now)
 
-    def _take_answer(self, id: MessageId, now: float) -> None:
+    def _take_answer(self, answer: Message, id: MessageId, now: float) -> None:
         request = self._waiting.pop(id, None)
         counts = self._counts_of(request.name) if request else None
         if request and counts:
             counts.answered += 1
+            counts.failed += is_failed(answer)
             counts.answer_time += now - request.since
             counts.longest = max(counts.longest, now - request.since)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""``kbus ping``: how long a replier takes to answer."""
+
+from __future__ import annotations
+
+import argparse
+import select
+import time
+from typing import Optional
+
+from .. import Ksock, Message, Request
+from ..failed import decode, is_good
+from . import options
+from .failures import Failure, send_failure
+from .ksocks import EndSignals, open_ksock, polled
+from .output import flush, put_json, put_line
+
+
+def add(subparsers: options.Subparsers) -> None:
+    """Tell argparse of this subcommand."""
+    parser = subparsers.add_parser(
+        "ping",
+        help="send requests one after the other, and show how long the answers take",
+        description="Send requests without data, one after the other, and show how long each answer takes."
+        " A replier that fails has answered too.",
+    )
+    parser.add_argument("name", type=options.name_to_send, metavar="NAME", help="the request's name")
+    options.add_device(parser)
+    options.add_count(parser, "answers (default: 4)")
+    options.add_interval(parser, "time from one request to the next (default: 1)")
+    options.add_json(parser)
+    options.add_timeout(parser, "if there is no answer", default=10)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Do it."""
+    times: list[int] = []
+    try:
+        _ask_each(args, times)
+    except Failure:
+        _sum_up(args, times)
+        raise
+    _sum_up(args, times)
+
+
+def _ask_each(args: argparse.Namespace, times: list[int]) -> None:
+    """Ask until all have been asked or a signal comes, and add the ns that each answer took."""
+    interval = 1.0 if args.interval is None else args.interval
+    with EndSignals() as signals, open_ksock(args.device) as ksock:
+        for number in range(args.count or 4):
+            flush()
+            if number:
+                signals.wait(interval)
+            if signals.came:
+                return
+            began = time.perf_counter_ns()
+            answer = _ask(ksock, args.name, args.timeout, signals)
+            if answer is None:
+                return
+            times.append(time.perf_counter_ns() - began)
+            how = "answer" if is_good(answer) else decode(answer.data)[0]
+            if args.json:
+                put_json({"name": args.name, "from": answer.from_, "how": how, "ns": times[-1]})
+            else:
+                put_line(f"{how} from {answer.from_}: {_shown(times[-1])}")
+
+
+def _ask(ksock: Ksock, name: str, timeout: float, signals: EndSignals) -> Optional[Message]:
+    """Send a request and return what the replier answers, None if a signal came first. Raises a Failure."""
+    deadline = time.monotonic() + timeout
+    poll = select.poll()
+    poll.register(ksock.fileno(), select.POLLIN)
+    poll.register(signals.fileno(), select.POLLIN)
+    try:
+        ksock.send_msg(Request(name))
+        answer = None
+        while answer is None:
+            events = polled(poll, max(0.0, deadline - time.monotonic()))
+            if signals.came:
+                return None
+            if not events:
+                raise Failure.timed_out(f"no answer to {name} within {timeout:g} s")
+            answer = ksock.read_next_msg()
+    except OSError as error:
+        raise send_failure(error) from error
+    if answer.is_synthetic():
+        raise Failure(f"no answer to {name}: {answer.name}")
+    return answer
+
+
+def _sum_up(args: argparse.Namespace, times: list[int]) -> None:
+    if times and not args.json:
+        times.sort()
+        middle, most = times[len(times) // 2], times[-1 - len(times) // 100]
+        shown = f"median {_shown(middle)}, 99 % {_shown(most)}, longest {_shown(times[-1])}"
+        put_line(f"{len(times)} answers: {shown}")
+
+
+def _shown(ns: int) -> str:
+    return f"{ns / 1e6:.3f} ms"
