@@ -9,7 +9,8 @@
 local kbus = Proto("kbus", "KBUS")
 kbus.prefs.check_crc = Pref.bool("Check CRCs", true, "This takes time where messages are large")
 
-local FRAME_VERSION, FRAME_HEADER, AFTER_CRC = 1, 32, 8 -- a later header may be longer
+-- The shortest header, with what tells where a message is from, and a later one may be longer
+local FRAME_VERSION, FRAME_HEADER, WITH_ORIGIN, AFTER_CRC = 1, 32, 40, 8
 local MESSAGE_HEADER, EXTENSION, END_GUARD_SIZE = 40, 16, 4
 local START_GUARD, END_GUARD = 0x7375626B, 0x6B627573
 local WANT_A_REPLY, SYNTHETIC, EXTENDED = 0x1, 0x4, 0x400
@@ -26,6 +27,8 @@ local f = {
 	sequence = ProtoField.uint64("kbus.frame.sequence", "Sequence number of the recorder"),
 	monotonic = ProtoField.relative_time("kbus.frame.monotonic", "Monotonic clock"),
 	lost = ProtoField.uint64("kbus.frame.lost", "Messages lost so far"),
+	bus = ProtoField.uint32("kbus.frame.bus", "Number of the device"),
+	recording = ProtoField.uint32("kbus.frame.recording", "Recording", base.HEX),
 	lost_here = ProtoField.uint64("kbus.frame.lost_here", "Messages lost since the packet before"),
 	start_guard = ProtoField.uint32("kbus.start_guard", "Start guard", base.HEX),
 	id = ProtoField.string("kbus.id", "Id"),
@@ -85,6 +88,7 @@ local e = {
 	bad_crc = mark("bad_crc", "The CRC is wrong", group.CHECKSUM, severity.ERROR),
 	lost = mark("lost", "Messages were lost", group.SEQUENCE, severity.WARN),
 	status = mark("status", "KBUS answers in place of the replier", group.RESPONSE_CODE, severity.WARN),
+	failed = mark("failed", "The replier answers that it failed", group.RESPONSE_CODE, severity.WARN),
 	no_request = mark("no_request", "The request is not in this file", group.SEQUENCE, severity.NOTE),
 	no_answer = mark("no_answer", "The answer is not in this file", group.SEQUENCE, severity.NOTE),
 }
@@ -322,6 +326,10 @@ local function show_frame(tvb, order, tree, number)
 	order.add(tree, f.sequence, tvb(8, 8))
 	tree:add(f.monotonic, tvb(16, 8), time(order.uint64(tvb(16, 8))))
 	local lost = order.add(tree, f.lost, tvb(24, 8))
+	if order.uint(tvb(2, 2)) >= WITH_ORIGIN then
+		order.add(tree, f.bus, tvb(32, 4))
+		order.add(tree, f.recording, tvb(36, 4))
+	end
 	local here = lost_here[number]
 	if here then
 		tree:add(f.lost_here, tvb(24, 8), here):set_generated()
@@ -410,10 +418,16 @@ local function show_message(tvb, order, tree, at, m)
 	return name
 end
 
--- What KBUS itself says: statuses and events. `data` is the range of it, or nil.
+-- What KBUS itself says, statuses and events, and errors as answers. `data` is the range of it, or nil.
 local function show_event(order, tree, name, m, data)
 	-- A reply may have any name, those of KBUS too.
-	if bit.band(m.flags, SYNTHETIC) == 0 then return end
+	if bit.band(m.flags, SYNTHETIC) == 0 then
+		if m.name == "$.KBUS.Replier.Failed" and m.kind == "reply" then
+			local kind, text = (data and data:raw() or ""):match("^([^\n]*)\n?(.*)$")
+			name:add_proto_expert_info(e.failed, "The replier failed: " .. printable(kind .. ": " .. text))
+		end
+		return
+	end
 	if m.name == "$.KBUS.Replier.NoRoom" and m.kind == "status" then
 		name:add_proto_expert_info(e.status, m.name .. ": the requester had no room for the answer")
 	elseif m.kind == "status" then

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Union, cast
 
 from kbus import Announcement, Message
-from kbus.capture import Damage, Frame, Reader, Record, Writer, pcapng
+from kbus.capture import Damage, Frame, Reader, Record, Writer, frame, pcapng
+from kbus.capture.blocks import read_blocks
+from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.identity import bus_of
 
 #: 2026-01-01T00:00:00Z, in ns
 START = 1_767_225_600_000_000_000
@@ -45,12 +49,30 @@ def capture(
 ) -> bytes:
     """A section with these messages, a microsecond from one to the next, on each bus in turn; statistics."""
     file = io.BytesIO()
-    writer = Writer(file, info, buses, order)
+    said = info if tuple(buses) == (0,) else {**info, "bus": bus_of(buses)}
+    writer = Writer(file, said, buses, order)
     for count, message in enumerate(messages):
-        frame = Frame(first + count, 5_000_000 + 1000 * count, count // 10)
-        writer.write(count % len(buses), START + 1000 * count, frame, [as_recorded(message, order)])
+        facts = Frame(first + count, 5_000_000 + 1000 * count, count // 10)
+        writer.write(count % len(buses), START + 1000 * count, facts, [as_recorded(message, order)])
     writer.write_statistics(START + 1000 * len(messages), [len(messages) // 10] * len(buses))
     return file.getvalue()
+
+
+def without_origins(data: bytes) -> bytes:
+    """The capture with packets that do not tell where they are from, as recorders made them once."""
+    parts = []
+    for each in read_blocks(MaybeGzip(cast(BinaryIO, io.BytesIO(data)))):
+        assert not isinstance(each, Damage)
+        if each.kind == pcapng.ENHANCED_PACKET:
+            index, time, packet = pcapng.packet_of(each)
+            order = each.order
+            rest = packet[frame.START[order].size : frame.LEAST] + packet[frame.LENGTH :]
+            packet = frame.START[order].pack(frame.VERSION, frame.LEAST, zlib.crc32(rest)) + rest
+            head = pcapng.PACKET[order].pack(index, time >> 32, time & 0xFFFFFFFF, len(packet), len(packet))
+            parts.append(pcapng.block(order, each.kind, head + packet))
+        else:
+            parts.append(each.raw)
+    return b"".join(parts)
 
 
 def numbered(count: int) -> list[Message]:

@@ -98,12 +98,15 @@ class FakeKsock:
 class Recording:
     """A recorder of two devices, and what it says."""
 
-    def __init__(self, bus: FakeBus, directory: Path, sync: str = "seal") -> None:
+    def __init__(
+        self, bus: FakeBus, directory: Path, sync: str = "seal", flush: float = 0.2, **options: Any
+    ) -> None:
         self.said: list[str] = []
         self._idle = os.pipe()
         self.files = Files(Policy(directory, sync=sync), "lathe", [0, 1], self._info, self.said.append)
         self._bus = bus
-        self.recorder = Recorder([Source(0, ["$.*"]), Source(1, ["$.*"])], self.files, self.said.append)
+        sources = [Source(0, ["$.*"]), Source(1, ["$.*"])]
+        self.recorder = Recorder(sources, self.files, self.said.append, flush=flush, **options)
 
     def _info(self) -> dict[str, Any]:
         return {**INFO, "bus": [0, 1], "load_id": self._bus.load}

@@ -4,7 +4,7 @@
 Of each it is checked that
 
 * no byte is left out: blocks and damage, one behind the other, are the file;
-* no message is there that was not sent;
+* no message is there that was not sent, nor is one given to another machine or device;
 * the pipeline finds what the reader finds;
 * what ``recover`` makes is whole, and has the same messages;
 * it takes 3 times as long as a healthy file of its size, at most.
@@ -21,7 +21,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -30,8 +30,9 @@ from kbus import Announcement, Message
 from kbus.capture import CaptureError, Reader, pcapng
 from kbus.capture.blocks import Damage, read_blocks
 from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.header import comment_of
 from kbus.capture.recover import recover
-from kbus.capture.writer import packets, section_start
+from kbus.capture.writer import origins_of, packets
 from tests.pipeline.test_scan import by_reader, by_scan
 
 from .captures import INFO, START, as_recorded
@@ -47,12 +48,19 @@ _MOST_MEMORY = 1 << 30
 Digest = bytes
 
 
+class Place(NamedTuple):
+    """Where a message is from."""
+
+    machine: str
+    bus: int
+
+
 class Base(NamedTuple):
-    """A healthy capture, where its blocks begin, and what is known of its messages."""
+    """A healthy capture, where its blocks begin, and where each of its messages is from."""
 
     data: bytes
     begins: list[int]
-    known: set[Digest]
+    known: dict[Digest, Place]
 
 
 def _digest(sequence: int, message: Message) -> Digest:
@@ -60,27 +68,44 @@ def _digest(sequence: int, message: Message) -> Digest:
 
 
 def base(of: random.Random, size: int) -> Base:
-    """A capture of about so many bytes, of messages of all lengths."""
+    """A capture of about so many bytes, of messages of all lengths, from one machine or two."""
+    whole = Base(b"", [], {})
+    machines = ["lathe", "press"][: of.choice((1, 2, 2))]
+    for machine in machines:
+        whole = _with_section(of, whole, size // len(machines), machine)
+    return whole
+
+
+def _with_section(of: random.Random, whole: Base, size: int, machine: str) -> Base:
     order = of.choice((pcapng.LITTLE, pcapng.BIG))
-    buses = [0] if of.random() < 0.5 else [0, 3]
-    parts = [section_start(order, {**INFO, "bus": buses}, buses)]
-    begins, known = [0], set()
-    length, sequence = len(parts[0]), 1
-    longest = of.choice((100, 10_000, 300_000, 10 * MIB))
-    while length < size:
-        data = of.randbytes(8) * (_between(of, 1, min(longest, size)) // 8)
-        message = Message.from_message(Announcement(f"$.Fuzz.N{sequence % 7}", data))
-        arrival = (1000 * sequence, sequence % len(buses), 0, as_recorded(message, order))
+    buses = of.choice(([0], [0, 3], [0, 3], [0, 3, 5], [2, 3]))
+    info = {**INFO, "device": machine, "bus": buses}
+    origins = origins_of(info, buses)
+    begins, known, length, parts = list(whole.begins), dict(whole.known), len(whole.data), [whole.data]
+
+    def add(block: bytes) -> None:
+        nonlocal length
         begins.append(length)
-        known.add(_digest(sequence, message))
-        parts.append(b"".join(packets(order, sequence, START, [arrival])))
-        length += len(parts[-1])
+        parts.append(block)
+        length += len(block)
+
+    add(pcapng.section_header(order, comment_of(info)))
+    for bus in buses:
+        add(pcapng.interface_description(order, f"kbus{bus}"))
+    sequence = 1
+    longest = of.choice((100, 10_000, 300_000, 10 * MIB))
+    while length < len(whole.data) + size:
+        data = of.randbytes(8) * (_between(of, 1, min(longest, size)) // 8)
+        interface = sequence % len(buses)
+        name = f"$.Fuzz.{machine}.On{buses[interface]}.N{sequence % 7}"
+        message = Message.from_message(Announcement(name, data))
+        arrival = (1000 * sequence, interface, 0, as_recorded(message, order))
+        known[_digest(sequence, message)] = Place(machine, buses[interface])
+        add(b"".join(packets(order, origins, sequence, START, [arrival])))
         sequence += 1
     if of.random() < 0.5:
         for index in range(len(buses)):
-            begins.append(length)
-            parts.append(pcapng.interface_statistics(order, index, START, sequence, 0))
-            length += len(parts[-1])
+            add(pcapng.interface_statistics(order, index, START, sequence, 0))
     return Base(b"".join(parts), begins, known)
 
 
@@ -219,7 +244,7 @@ def healthy_seconds() -> float:
     return time.process_time() - began
 
 
-def check(data: bytes, known: set[Digest], per_mib: float) -> None:
+def check(data: bytes, known: Mapping[Digest, Place], per_mib: float) -> None:
     """Read a capture in all ways. Raises Wrong, and whatever else should not come."""
     plain = len(data)
     if data[:2] != b"\x1f\x8b":
@@ -228,12 +253,17 @@ def check(data: bytes, known: set[Digest], per_mib: float) -> None:
         plain = sum(len(each.raw) if not isinstance(each, Damage) else each.length for each in _blocks(data))
     began = time.process_time()
     found = []
+    places = []
     with Reader(io.BytesIO(data), strict=False) as reader:
         for _, message, facts in reader:
             found.append(_digest(facts.sequence, message))
+            places.append((facts.section.info.get("device"), facts.bus))
     took = time.process_time() - began
-    if not known.issuperset(found):
+    if not known.keys() >= set(found):
         raise Wrong("a message that was never sent")
+    for digest, (machine, bus) in zip(found, places):
+        if machine not in (None, known[digest].machine) or bus != known[digest].bus:
+            raise Wrong(f"a message of {known[digest]} is given to {machine}, {bus}")
     if took > 3 * per_mib * plain / MIB + _SLACK:
         raise Wrong(f"{took:.1f} s for {plain / MIB:.1f} MiB, and a healthy MiB takes {per_mib:.3f} s")
     if plain <= _ALL_WAYS:
@@ -283,6 +313,8 @@ def _check_recovered(data: bytes, found: list[Digest]) -> None:
 
 def run(seed: int, seconds: float, most: int, say: Callable[[str], None]) -> Path | None:
     """Fuzz for so long, with files of up to ``most`` bytes; the file at which a check fails, if one does."""
+    # What this process has needed most is told from here on, whatever it has done before.
+    Path("/proc/self/clear_refs").write_text("5")
     end = time.monotonic() + seconds
     count, length, told = 0, 0, time.monotonic()
     while time.monotonic() < end:

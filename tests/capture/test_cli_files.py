@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from kbus import Announcement, Message, MessageId, Reply, Request, abi
+from kbus import Announcement, Message, MessageId, Reply, Request, Status, abi
 from kbus.capture import pcapng
+from kbus.capture.files import Files, Policy
+from kbus.capture.order import by_recording
+from kbus.capture.summary import summarize
 from kbus.cli import main
+from kbus.cli.info import captures_in
 
 from .captures import INFO, capture, numbered, read
 
@@ -41,12 +46,32 @@ def test_info(order: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
   lathe, boot {INFO["boot_id"]}, load 7, bound to $.*
   4 messages (kbus0 4), 244 bytes, 0 lost
   2026-01-01 00:00:00.000000000 UTC to 2026-01-01 00:00:00.000003000 UTC, 0.000 s, 1333333.3/s
-  NAME               MESSAGES  REQUESTS  REPLIES  BYTES
-  $.Lamp                    2         1        1    108
-  $.Sensors.Kitchen         2         0        0    136
+  NAME               MESSAGES  REQUESTS  REPLIES  FAILED  BYTES
+  $.Lamp                    2         1        1       0    108
+  $.Sensors.Kitchen         2         0        0       0    136
 """,
         "",
     )
+
+
+def test_info_counts_errors_with_the_name_of_the_request(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    failed = "$.KBUS.Replier.Failed"
+    path.write_bytes(
+        capture(
+            [
+                Request("$.Door", id=MessageId(0, 1)),
+                Request("$.Door", id=MessageId(0, 2)),
+                Request("$.Lamp", id=MessageId(0, 3)),
+                Reply(failed, "Door.Jammed\ntext", in_reply_to=MessageId(0, 1), id=MessageId(0, 4)),
+                Reply("$.Door", in_reply_to=MessageId(0, 2), id=MessageId(0, 5)),
+                Status(abi.NAME_REPLIER_GONEAWAY, in_reply_to=MessageId(0, 3), id=MessageId(0, 6)),
+                Reply(failed, in_reply_to=MessageId(0, 99), id=MessageId(0, 7)),
+            ]
+        )
+    )
+    names = summarize(path).names
+    assert {name: each.failed for name, each in names.items() if each.requests} == {"$.Door": 1, "$.Lamp": 0}
 
 
 def test_info_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +87,7 @@ def test_info_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "is_sealed": True,
         "damage": [],
     }
-    assert said["sections"] == [INFO]
+    assert said["sections"] == [{**INFO, "bus": [0, 2]}]
     assert said["buses"] == {"0": 20, "2": 20}
     assert said["seconds"] == pytest.approx(39e-6)
     assert sum(name["messages"] for name in said["names"].values()) == 40
@@ -81,7 +106,7 @@ def test_info_of_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     lines = out.splitlines()
     assert lines[0] == f"{path}: damaged, {path.stat().st_size} bytes"
     assert lines[2] == f"  48 messages (kbus0 48), {_length(49, 10)} bytes, 4 lost"
-    assert "  1 messages are missing in the file, by their numbers" in lines
+    assert "  1 messages are missing in the file, by what the recorder says" in lines
     assert f"  7 bytes from {torn} are of no use: the file ends inside a block" in lines
     assert any(line.endswith("are of no use: a packet whose checksum is wrong") for line in lines)
     assert lines[-1] == "  and 2 more names"
@@ -114,6 +139,55 @@ def test_a_directory_has_each_recording_once(tmp_path: Path, capsys: pytest.Capt
     assert [Path(json.loads(line)["path"]).name for line in out.splitlines()] == list(taken)
 
 
+@pytest.mark.parametrize("subcommand", ["info", "play"])
+def test_what_is_no_file_in_a_directory_is_left_out(
+    subcommand: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status tells of the others. Who asks for it by its name is told that it can't be read."""
+    pipe, directory, link = tmp_path / "a.pcapng", tmp_path / "b.pcapng", tmp_path / "c.pcapng"
+    os.mkfifo(pipe)
+    directory.mkdir()
+    (tmp_path / "d.pcapng").write_bytes(capture([]))
+    reader, writer = os.pipe()
+    try:
+        link.symlink_to(f"/proc/self/fd/{reader}")
+        status, _, err = run(capsys, subcommand, str(tmp_path))
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert err.splitlines()[:3] == [
+        f"kbus {subcommand}: {pipe} is left out: it is not a regular file",
+        f"kbus {subcommand}: {directory} is left out: Is a directory",
+        f"kbus {subcommand}: {link} is left out: it is not a regular file",
+    ]
+    assert status == 0
+    assert run(capsys, "info", str(pipe))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("a.pcapng.part", "a.pcapng"), ("a.pcapng", "a.pcapng.gz")], ids=["sealed", "gzip"]
+)
+def test_a_file_of_a_directory_that_gets_its_next_name_is_read(
+    before: str,
+    after: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And is in its place among the others."""
+    (tmp_path / before).write_bytes(capture(numbered(3)))
+    found = captures_in([tmp_path])
+    assert [path.name for path in found] == [before]
+    (tmp_path / before).rename(tmp_path / after)
+    if after.endswith(".gz"):
+        (tmp_path / after).write_bytes(gzip.compress((tmp_path / after).read_bytes()))
+    monkeypatch.setattr("kbus.cli.info.captures_in", lambda paths: found)
+    status, out, err = run(capsys, "info", "--json", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert (json.loads(out)["path"], json.loads(out)["messages"]) == (str(tmp_path / after), 3)
+    assert by_recording(found) == found
+
+
 def test_a_file_of_a_directory_that_has_gone_meanwhile(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +200,17 @@ def test_a_file_of_a_directory_that_has_gone_meanwhile(
     assert (status, err) == (0, f"kbus info: {gone} is left out: it has gone meanwhile\n")
     assert len(out.splitlines()) == 2
     assert run(capsys, "info", str(gone))[0] == 1
+
+
+def test_a_link_in_a_directory_that_can_not_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture(numbered(1)))
+    link = tmp_path / "b.pcapng"
+    link.symlink_to(300 * "x")
+    status, out, err = run(capsys, "info", "--json", str(tmp_path))
+    assert (status, err) == (0, f"kbus info: {link} is left out: File name too long\n")
+    assert len(out.splitlines()) == 1
 
 
 def test_info_of_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +237,7 @@ def test_info_of_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixtur
             ["record", "--keep", "20M", "--snapshot", "16M"],
             "--keep is 20971520: it must be twice --snapshot, 33554432, at least",
         ),
-        (["record", "--fsync", "often"], "'often' is not a number of seconds from 0"),
+        (["record", "--fsync", "often"], "'often' is neither never, seal, always nor a number of seconds"),
         (["record", "--fsync", "0"], "'0' is neither never, seal, always nor a number of seconds"),
         (["record", "--rotate-size", "big"], "'big' is not a size such as"),
         (["record", "--rotate-size", "0M"], "'0M' is not a size such as"),
@@ -172,3 +257,45 @@ def test_wrong_command_lines(argv: list[str], cause: str, capsys: pytest.Capture
     status, out, err = run(capsys, *argv)
     assert (status, out) == (2, "")
     assert cause in err
+
+
+def test_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No remedy is named that would refuse it, too."""
+    path = tmp_path / "text"
+    path.write_text("root:x:0:0\n")
+    said = f"{path}: not a capture, 11 bytes\n  11 bytes from 0 are of no use: not a pcapng file\n"
+    assert run(capsys, "info", str(path)) == (1, said, f"kbus info: {path} is not a capture\n")
+    assert run(capsys, "play", str(path)) == (1, "", f"kbus play: {path} is not a capture\n")
+    status, out, err = run(capsys, "info", "--json", str(path), str(path))
+    assert (status, err) == (1, "kbus info: 2 of the files are not captures\n")
+    assert [json.loads(line)["damage"][0]["length"] for line in out.splitlines()] == [11, 11]
+
+
+def test_a_capture_that_has_lost_its_beginning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"rubbish." + capture(MESSAGES))
+    status, out, err = run(capsys, "info", str(path), __file__)
+    assert (status, out.splitlines()[0]) == (1, f"{path}: damaged, {path.stat().st_size} bytes")
+    assert f"\n{__file__}: not a capture, " in out
+    assert err == (
+        f"kbus info: {__file__} is not a capture\n"
+        "kbus info: 1 of the captures are damaged; `kbus recover` makes whole ones of them\n"
+    )
+    status, _, err = run(capsys, "play", str(path))
+    assert (status, err) == (
+        1,
+        f"kbus play: {path}: at byte 0: not a pcapng file; --tolerant plays what is undamaged\n",
+    )
+
+
+def test_what_is_being_recorded_is_not_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would grow by that, and so never end."""
+    one = Files(Policy(tmp_path), "lathe", [0], lambda: INFO, lambda line: None)
+    one.append(capture(numbered(5)), [5], [0])
+    (part,) = tmp_path.iterdir()
+    assert run(capsys, "play", str(tmp_path)) == (
+        0,
+        "",
+        f"kbus play: {part} is being recorded: it is left out\nkbus play: 0 messages sent, 0 left out\n",
+    )
+    one.finish()

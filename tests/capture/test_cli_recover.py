@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from kbus.capture import CaptureError, pcapng
 from kbus.capture.part import PartFile
 from kbus.capture.recover import recover
+from kbus.capture.series import each_once
 from kbus.cli import main
+from kbus.cli.info import captures_in
 
 from .captures import INFO, capture, numbered, read
 from .test_cli_files import run
@@ -49,6 +52,30 @@ def test_recover(name: str, target: str, tmp_path: Path, capsys: pytest.CaptureF
     statistics = pcapng.interface_statistics(pcapng.BIG, 0, records[39].time_ns, 40, 3)
     assert made[cut:] == statistics
     assert path.exists()
+
+
+@pytest.mark.parametrize("suffix", [".pcapng", ".pcapng.gz", ".pcapng.gz.part"])
+def test_of_a_directory_what_was_recovered_counts(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else `kbus play` would send the messages of both."""
+    data = capture(numbered(50))
+    path = tmp_path / f"lathe-0{suffix}"
+    path.write_bytes(gzip.compress(data[:-9]) if ".gz" in suffix else data[:-9])
+    assert run(capsys, "recover", str(path))[0] == 0
+    whole = tmp_path / "lathe-0.recovered.pcapng"
+    assert captures_in([tmp_path]) == [whole]
+    assert run(capsys, "recover", str(whole))[0] == 0
+    assert captures_in([tmp_path]) == [tmp_path / "lathe-0.recovered.recovered.pcapng"]
+
+
+def test_what_was_recovered_and_compressed_counts() -> None:
+    assert each_once(["a.pcapng", "a.recovered.pcapng.gz", "b.recovered.pcapng"]) == [
+        "a.recovered.pcapng.gz",
+        "b.recovered.pcapng",
+    ]
+    # A copy of it that is not whole yet is less than what it was made of.
+    assert each_once(["a.recovered.pcapng.part", "a.pcapng"]) == ["a.pcapng"]
 
 
 def test_recover_leaves_a_sealed_section_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +129,24 @@ def test_recover_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert there.read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("target", [[], ["-o", "other.pcapng"]])
+def test_what_is_still_being_recorded_is_left_to_that(
+    target: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the recorder's name would be taken, by a file that has only a part of what is in the end there."""
+    monkeypatch.chdir(tmp_path)
+    recording = PartFile(tmp_path / "a.pcapng")
+    recording.append(capture(numbered(2)))
+    status, out, err = run(capsys, "recover", "a.pcapng.part", *target)
+    assert (status, out, err) == (
+        1, "", "kbus recover: can't recover a.pcapng.part: it is still being recorded\n",
+    )  # fmt: skip
+    assert [each.name for each in tmp_path.iterdir()] == ["a.pcapng.part"]
+    # A recorder that has died holds nothing.
+    recording.close()
+    assert run(capsys, "recover", "a.pcapng.part")[0] == 0
+
+
 def test_recover_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.pcapng"
     path.write_bytes(b"nothing that was ever recorded")
@@ -148,3 +193,54 @@ def test_a_description_that_was_damaged_may_come_late(tmp_path: Path) -> None:
     (tmp_path / "x.pcapng").write_bytes(data)
     recover(tmp_path / "x.pcapng", whole)
     assert [each.facts.bus for each in read(whole)[0]] == [0, 3] * 10
+
+
+def test_what_is_no_file_needs_a_name_for_the_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe of the shell: it would leave its new file in /dev."""
+    receiving, sending = os.pipe()
+    with os.fdopen(receiving), os.fdopen(sending, "wb") as pipe:
+        pipe.write(capture(numbered(5)))
+        pipe.close()
+        path, target = f"/dev/fd/{receiving}", tmp_path / "new.pcapng"
+        status, _, err = run(capsys, "recover", path)
+        assert status == 2
+        assert err.endswith(f"{path} is no file, whose name the new one could have: --output says where\n")
+        assert run(capsys, "recover", path, "--output", str(target))[:2] == (0, f"{target}\n")
+    assert len(read(target)[0]) == 5
+
+
+@pytest.mark.parametrize("whole", ["a.pcapng", "a.pcapng.gz"])
+def test_what_was_being_compressed_is_not_recovered_beside_what_it_was_made_of(
+    whole: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From then on others would read the less that it has."""
+    data = capture(numbered(50))
+    (tmp_path / whole).write_bytes(gzip.compress(data) if ".gz" in whole else data)
+    cut = tmp_path / "a.pcapng.gz.part"
+    cut.write_bytes(gzip.compress(data[: len(data) // 2]))
+    before = set(tmp_path.iterdir())
+    why = f"there is nothing to recover in {cut}: {tmp_path / whole} has all that it was made of"
+    why += ", or --output says where to recover it"
+    assert run(capsys, "recover", str(cut)) == (0, "", f"kbus recover: {why}\n")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_what_can_not_be_recovered_holds_up_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, good = tmp_path / "empty.pcapng", tmp_path / "good.pcapng.part"
+    empty.write_bytes(b"")
+    good.write_bytes(capture(numbered(5)))
+    status, out, err = run(capsys, "recover", str(empty), str(good))
+    assert (status, out) == (1, f"{tmp_path / 'good.pcapng'}\n")
+    assert err.splitlines()[-1] == "kbus recover: 1 of the files could not be recovered"
+    assert str(empty) in err.splitlines()[0]
+
+
+@pytest.mark.parametrize("words", [["."], [""], ["--output", ".", "a.pcapng"]])
+def test_a_directory_without_a_name_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "recover", *words)
+    assert status == 1
+    assert err.endswith(": . is a directory\n")

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbus import Announcement, Message
-from kbus.capture import Frame, Reader, Writer, pcapng
+from kbus.capture import Frame, Reader, Writer, header, pcapng
+from kbus.capture.frame import Origin
+from kbus.capture.header import info_in
 from kbus.capture.recover import recover
+from kbus.capture.writer import packets, section_start
 
 from .captures import INFO, START, capture, numbered, read
 from .test_cli_files import run
@@ -28,7 +34,8 @@ def with_comment(comment: str) -> bytes:
 
 
 def with_info(**changes: Any) -> bytes:
-    return with_comment(json.dumps({**INFO, **changes}))
+    """A capture of 5 messages whose header has these values, and whose packets are of that recording."""
+    return capture(numbered(5), info={**INFO, **changes})
 
 
 def check_damaged(path: Path, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +75,7 @@ def check_damaged(path: Path, reason: str, capsys: pytest.CaptureFixture[str]) -
         ({"load_id": 1 << 64}, "load_id is not a number from 0, a string or null"),
         ({"bus": "0"}, "bus is not a number from 0 or a list of them"),
         ({"bus": [0, -1]}, "bus is not a number from 0 or a list of them"),
+        ({"bus": [0, 3, 0]}, "bus has a number twice"),
         ({"recorder": None}, "recorder is not a string"),
         ({"lost_before": 3}, "lost_before is not a list of numbers from 0"),
         ({"lost_before": [float("inf")]}, "lost_before is not a list of numbers from 0"),
@@ -83,8 +91,8 @@ def test_a_header_with_values_of_the_wrong_kind(
 
 @pytest.mark.parametrize(
     "value",
-    ["[" * 60000, '{"recorder":"1","x":' + "[" * 30000 + "]" * 30000 + "}"],
-    ids=["of brackets", "of a recorder"],
+    ['{"x":' * 12000, '{"recorder":"1","x":' + "[" * 30000 + "]" * 30000 + "}"],
+    ids=["of braces", "of a recorder"],
 )
 def test_a_header_that_is_nested_too_deeply(
     value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -92,6 +100,28 @@ def test_a_header_that_is_nested_too_deeply(
     path = tmp_path / "a.pcapng"
     path.write_bytes(with_comment(value))
     check_damaged(path, "a section header whose comment is nested too deeply", capsys)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "reason"),
+    [
+        ('"bus":', '"bus";', "is no JSON"),
+        ('"recorder"', '"recordes"', "lacks the recorder"),
+        ("lathe", "lat\x08e", "is no JSON"),
+        ("lathe", "la\xf4he", "is no JSON"),
+    ],
+)
+def test_a_header_of_which_a_bit_is_wrong(
+    right: str, wrong: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(5)).replace(right.encode(), wrong.encode("latin-1")))
+    check_damaged(path, f"a section header whose comment {reason}", capsys)
+
+
+def test_what_mergecap_makes_of_a_comment_is_no_damage() -> None:
+    said = json.dumps(INFO).encode() + b" \nFile created by merging: \nFile1: \xff.pcapng \n"
+    assert info_in(said) is None
 
 
 def nested(depth: int) -> Any:
@@ -133,11 +163,21 @@ def test_an_interface_with_another_unit_of_time(
     assert [each.time_ns for each in read(path, strict=False)[0]] == [START + 1000 * n for n in range(5)]
 
 
+@pytest.mark.parametrize("wrong", [TSRESOL + b"\x06", b"\x08" + TSRESOL[1:] + b"\x09"])
+def test_a_recorder_does_not_write_microseconds(
+    wrong: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(5)).replace(TSRESOL + b"\x09", wrong))
+    check_damaged(path, "kbus0 without if_tsresol 09, which recorders write", capsys)
+    assert [each.time_ns for each in read(path, strict=False)[0]] == [START + 1000 * n for n in range(5)]
+
+
 def in_microseconds(ticks: int) -> bytes:
-    """A capture of one message, at such a time."""
+    """What a tool has made of a capture of one message, at such a time."""
     data = bytearray(capture(numbered(1)))
     struct.pack_into("=2I", data, read(bytes(data))[0][0].facts.offset + 12, ticks >> 32, ticks & 0xFFFFFFFF)
-    return bytes(data).replace(TSRESOL + b"\x09", TSRESOL + b"\x06")
+    return bytes(data).replace(b'{"device"', b'!"device"').replace(TSRESOL + b"\x09", TSRESOL + b"\x06")
 
 
 def test_what_is_recovered_of_microseconds_is_in_microseconds(tmp_path: Path) -> None:
@@ -194,9 +234,133 @@ def test_a_message_of_a_name_that_is_none(
     ("name", "bus"), [("kbus123456789", 123456789), ("kbus" + "9" * 60000, None)], ids=["long", "too long"]
 )
 def test_a_device_with_a_long_number(name: str, bus: int | None) -> None:
-    data, described = capture(numbered(1)), pcapng.interface_description(pcapng.NATIVE, "kbus0")
-    records, _ = read(data.replace(described, pcapng.interface_description(pcapng.NATIVE, name)))
-    assert records[0].facts.bus == bus
+    begin = pcapng.section_header(pcapng.NATIVE, "none") + pcapng.interface_description(pcapng.NATIVE, name)
+    with Reader(io.BytesIO(begin)) as reader:
+        assert list(reader) == []
+    assert [each.bus for each in reader.sections[0].interfaces] == [bus]
+
+
+def test_more_damage_than_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is counted, and there is not memory for all of it."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(pcapng.section_header(pcapng.NATIVE, '{"x":' * 9000) * 1200 + REST)
+    status, out, _ = run(capsys, "info", str(path))
+    assert (status, "\n  and 1190 more places\n" in out) == (1, True)
+    said = json.loads(run(capsys, "info", "--json", str(path))[1])
+    assert (len(said["damage"]), said["more_damage"], said["messages"]) == (1000, 200, 5)
+    assert run(capsys, "recover", str(path))[2].splitlines()[-2:] == [
+        f"kbus recover: {path}: and 200 more places",
+        f"kbus recover: {path}: 5 messages are whole",
+    ]
+
+
+# Floods
+
+
+SECTION = pcapng.block(
+    pcapng.NATIVE,
+    pcapng.SECTION_HEADER,
+    pcapng.SECTION[pcapng.NATIVE].pack(pcapng.BYTE_ORDER_MAGIC, 1, 0, -1),
+)
+FLOODS = {
+    "sections": SECTION * 40_000,
+    "sections with a header": capture([])[:HEADER] * 4_000,
+    "names of interfaces": SECTION + pcapng.interface_description(pcapng.NATIVE, "\xff" * 32_000) * 256,
+    "statistics": capture([]) + pcapng.interface_statistics(pcapng.NATIVE, 0, 0, 0, 0) * 60_000,
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+@pytest.mark.parametrize("command", ["info", "recover"])
+def test_a_flood_of_blocks_takes_no_memory(
+    command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Less than 81 kB of gzip may be 16 MB of sections."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(FLOODS[kind])
+    tracemalloc.start()
+    try:
+        status, out, err = run(capsys, command, str(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (status, len(err) < 1000) == (0, True)
+    assert peak < 6 << 20
+    if command == "info":
+        assert len(out.splitlines()) < 1100
+
+
+def of_interface(index: int, info: dict[str, Any] | None = None) -> bytes:
+    """A packet of a section that describes nothing."""
+    origins = [Origin(0, header.recording_of(info) if info else 1)] * (index + 1)
+    message = Announcement("$.A").to_bytes()
+    return b"".join(packets(pcapng.NATIVE, origins, 1, START, [(5, index, 0, message)]))
+
+
+MANY = {**INFO, "bus": list(range(4096))}
+SHORT = pcapng.block(pcapng.NATIVE, pcapng.INTERFACE_DESCRIPTION, struct.pack("=HHI", 147, 0, 0))
+
+
+@pytest.mark.long("measures time")
+@pytest.mark.parametrize(
+    "one",
+    [
+        SECTION + of_interface(255),
+        section_start(pcapng.NATIVE, MANY, []) + of_interface(4095, MANY),
+        SECTION + SHORT * 4096 + of_interface(0),
+    ],
+    ids=["no header", "header", "descriptions"],
+)
+def test_what_is_made_anew_is_no_multiple_of_the_file(one: bytes, tmp_path: Path) -> None:
+    """Each section may lack interfaces, and a file has many sections."""
+    path, other = tmp_path / "a.pcapng", tmp_path / "other.pcapng"
+    path.write_bytes(one * ((1 << 20) // len(one)))
+    other.write_bytes(capture([]) + of_interface(0, INFO) * ((1 << 20) // len(of_interface(0))))
+    # Whatever else this machine does makes some of the tries longer.
+    times: dict[Path, list[float]] = {other: [], path: []}
+    for each in (other, path) * 3:
+        began = time.process_time()
+        done = recover(each, tmp_path / f"{each.name}.{len(times[each])}")
+        times[each].append(time.process_time() - began)
+    made = done.path.stat().st_size
+    assert made <= 3 * path.stat().st_size + (1 << 20)
+    if SHORT not in one:
+        # Else there are six times as many blocks in as many bytes.
+        assert min(times[path]) <= 3 * max(times[other]), times
+    records, damage = read(done.path)
+    assert (len(records), damage) == (done.messages, [])
+    if done.messages < (1 << 20) // len(one):
+        assert any("made anew" in each.reason for each in done.damage)
+
+
+def test_the_sections_that_are_not_kept_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their messages, losses and statistics are, too."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(20)) * 1200)
+    status, out, _ = run(capsys, "info", str(path))
+    assert (status, out.count("lathe, boot"), "\n  and 200 more sections\n" in out) == (0, 1000, True)
+    said = json.loads(run(capsys, "info", "--json", str(path))[1])
+    assert (len(said["sections"]), said["more_sections"]) == (1000, 200)
+    assert (said["messages"], said["lost"], said["missing"], said["is_sealed"]) == (24_000, 2400, 0, True)
+    with Reader(path) as reader:
+        last = list(reader)[-1].facts.section
+    assert (reader.section, len(reader.sections), len(reader.statistics)) == (last, 1000, 1000)
+
+
+def test_no_memory_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(5)))
+    monkeypatch.setattr("kbus.capture.reader.Reader._take", no_memory)
+    assert run(capsys, "info", str(path)) == (1, "", "kbus info: there is not enough memory\n")
+    assert run(capsys, "recover", str(path)) == (1, "", "kbus recover: there is not enough memory\n")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # Names that a header has no room for

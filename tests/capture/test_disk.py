@@ -21,15 +21,21 @@ from .test_files import blocks, files, sequences
 
 
 @contextmanager
-def longest_file(size: int) -> Iterator[None]:
-    """A limit on the size of files lets a part of a block be written, as a disk does that fills up."""
+def limited_files(size: int) -> Iterator[None]:
+    """In the block no file may be longer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
-        with pytest.raises(OSError) as raised:
-            yield
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def longest_file(size: int) -> Iterator[None]:
+    """A limit on the size of files lets a part of a block be written, as a disk does that fills up."""
+    with limited_files(size), pytest.raises(OSError) as raised:
+        yield
     assert raised.value.errno == errno.EFBIG
 
 
@@ -50,6 +56,51 @@ def test_a_disk_without_room_takes_whole_blocks_or_nothing(tmp_path: Path) -> No
     file.append(blocks(11, 10))
     file.seal(sync=False)
     assert path.read_bytes() == blocks(1, 10) + blocks(11, 10)
+
+
+def test_where_no_file_may_be_so_long_the_next_one_begins(tmp_path: Path) -> None:
+    """Be it the file system's limit, FAT's 4 GiB, or the process's: nothing is lost, and it goes on."""
+    said: list[str] = []
+    one = files(Policy(tmp_path), said)
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    with limited_files(part.stat().st_size + 100):
+        one.append(blocks(11, 10), [10], [0])
+        one.finish()
+    assert one.unfinished == 0
+    found = sorted(tmp_path.iterdir())
+    assert [sequences(path) for path in found] == [list(range(1, 11)), list(range(11, 21))]
+    assert said == [f"{found[0].name} is as long as a file may be: 10 messages"]
+
+
+def test_a_limit_that_no_file_can_keep_is_told(tmp_path: Path) -> None:
+    one = files(Policy(tmp_path))
+    one.begin()
+    (part,) = tmp_path.iterdir()
+    for _ in range(2):
+        with longest_file(part.stat().st_size + 100):
+            one.append(blocks(1, 10), [10], [0])
+    one.append(blocks(1, 10), [10], [0])
+    one.finish()
+    (path,) = tmp_path.iterdir()
+    assert sequences(path) == list(range(1, 11))
+
+
+def test_a_file_that_somebody_cuts_is_no_whole_one(tmp_path: Path) -> None:
+    """As logrotate does with copytruncate. What comes afterwards is in the next file."""
+    one = files(Policy(tmp_path))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    os.truncate(part, 100)
+    with pytest.raises(OSError, match="somebody else has changed the file's length"):
+        one.append(blocks(11, 10), [10], [0])
+    one.append(blocks(11, 10), [10], [0])
+    (second,) = set(tmp_path.iterdir()) - {part}
+    os.truncate(second, 100)
+    with pytest.raises(OSError, match="somebody else has changed the file's length"):
+        one.seal()
+    assert (one.sealed, one.unfinished) == (0, 2)
+    assert set(tmp_path.iterdir()) == {part, second}
 
 
 def test_nothing_is_added_behind_a_torn_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

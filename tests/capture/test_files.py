@@ -10,23 +10,25 @@ import io
 import os
 import random
 import re
+import shutil
 import stat
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
-from kbus import Announcement
+from kbus import Announcement, Message
 from kbus.capture import CaptureError, Reader, Record, pcapng
-from kbus.capture.compress import compress
+from kbus.capture.compress import Compressor, compress
 from kbus.capture.files import Files, Policy
 from kbus.capture.identity import file_prefix
+from kbus.capture.part import PartFile
 from kbus.capture.recover import recover
 from kbus.capture.summary import summarize
-from kbus.capture.writer import packets
+from kbus.capture.writer import origins_of, packets
 from kbus.cli.info import captures_in
+from tests.kernel.helpers import wait_until
 
 from .captures import INFO, START, capture, numbered, read
 
@@ -38,11 +40,13 @@ def files(policy: Policy, said: list[str] | None = None) -> Files:
     return Files(policy, "lathe", [0], lambda: INFO, (said if said is not None else []).append)
 
 
-def blocks(first: int, count: int, mono_ns: int = 0) -> bytes:
-    """So many messages."""
-    messages = [each.to_bytes() for each in numbered(count)]
-    offset = START + first - mono_ns
-    return b"".join(packets(pcapng.NATIVE, first, offset, [(mono_ns, 0, 0, each) for each in messages]))
+def blocks(first: int, count: int, mono_ns: int = 0, info: dict[str, Any] = INFO, data: bytes = b"") -> bytes:
+    """So many messages, each with that data if there is some."""
+    sent = [Message.from_message(Announcement("$.A", data))] * count if data else numbered(count)
+    messages = [each.to_bytes() for each in sent]
+    arrivals = [(mono_ns, 0, 0, each) for each in messages]
+    origins = origins_of(info, [0])
+    return b"".join(packets(pcapng.NATIVE, origins, first, START + first - mono_ns, arrivals))
 
 
 def sequences(path: Path) -> list[int]:
@@ -67,6 +71,40 @@ def test_a_file_has_its_name_when_it_is_done(tmp_path: Path) -> None:
     with Reader(sealed) as reader:
         assert len(list(reader)) == 10
     assert [(each.received, each.dropped) for each in reader.statistics] == [(10, 0)]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_file_that_others_have_replaced_is_not_sealed(is_removed: bool, tmp_path: Path) -> None:
+    one = files(Policy(tmp_path))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    other = tmp_path / "other"
+    if is_removed:
+        part.unlink()
+    else:
+        part.rename(other)
+    part.write_bytes(b"of somebody else")
+    with pytest.raises(OSError, match="another file has this name") as caught:
+        one.seal()
+    assert (caught.value.errno, caught.value.filename) == (errno.ESTALE, str(part))
+    assert (one.sealed, one.unfinished, one.last) == (0, 1, None)
+    assert part.read_bytes() == b"of somebody else"
+    assert {path.name for path in tmp_path.iterdir()} == {part.name, *([] if is_removed else ["other"])}
+    if not is_removed:
+        assert sequences(other) == list(range(1, 11))
+    one.append(blocks(11, 10), [10], [0])
+    one.finish()
+    assert one.last
+    assert sequences(one.last) == list(range(11, 21))
+
+
+def test_a_file_that_others_have_replaced_is_not_discarded(tmp_path: Path) -> None:
+    file = PartFile(tmp_path / "x.pcapng")
+    part = tmp_path / "x.pcapng.part"
+    part.unlink()
+    part.write_bytes(b"of somebody else")
+    file.discard()
+    assert part.read_bytes() == b"of somebody else"
 
 
 def test_rotation_by_size(tmp_path: Path) -> None:
@@ -188,6 +226,28 @@ def test_keep_deletes_nothing_of_anybody_elses(tmp_path: Path) -> None:
     assert all("is deleted" in line and "2020" not in line for line in said), said
 
 
+def test_the_files_of_a_machine_whose_name_is_not_utf_8_are_its_own(tmp_path: Path) -> None:
+    """They count for what is kept, and what a crash has left is removed, or compressed."""
+    info = {**INFO, "device": "m\udcff"}
+    content = capture(numbered(50), info=info)
+    twin, late = (tmp_path / f"m_-0-20260101T000000Z-000{number}.pcapng" for number in (1, 2))
+    for path in (twin, late):
+        path.write_bytes(content)
+    zipped = twin.with_name(twin.name + ".gz")
+    zipped.write_bytes(gzip.compress(content))
+    said: list[str] = []
+    Files(Policy(tmp_path, compress=True), "m\udcff", [0], lambda: info, said.append).finish()
+    assert sorted(tmp_path.iterdir()) == [zipped, late.with_name(late.name + ".gz")]
+    assert said == [f"{twin.name} is removed: {zipped.name} has all of it"]
+    policy = Policy(tmp_path, rotate_size=1000, keep=5000)
+    one = Files(policy, "m\udcff", [0], lambda: info, said.append)
+    for first in range(1, 1001, 10):
+        one.append(blocks(first, 10, info=info), [10], [0])
+        one.tick()
+    one.finish()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 5000
+
+
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("suffix", [".pcapng", ".pcapng.part"])
 def test_what_a_crash_has_left_twice_is_there_once(compress: bool, suffix: str, tmp_path: Path) -> None:
@@ -246,24 +306,26 @@ def test_what_a_crash_has_left_uncompressed_is_compressed(tmp_path: Path) -> Non
     assert sequences(zipped) == [1, 2, 3, 4, 5]
 
 
-def test_what_is_compressed_is_for_nobody_else_meanwhile(tmp_path: Path) -> None:
+def test_what_is_compressed_is_for_nobody_else_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file in the making has the mode of the capture, whatever the umask, and what was planted stays."""
     source, stolen = tmp_path / "lathe-0-x.pcapng", tmp_path / "stolen"
-    os.mkfifo(source)
+    source.write_bytes(b"content")
     source.chmod(0o640)
     part = tmp_path / "lathe-0-x.pcapng.gz.part"
     part.symlink_to(stolen)
+    copy = shutil.copyfileobj
+
+    def look_and_copy(*arguments: Any) -> None:
+        assert not stolen.exists() and not part.is_symlink()
+        assert stat.S_IMODE(part.stat().st_mode) == 0o640
+        copy(*arguments)
+
+    monkeypatch.setattr(shutil, "copyfileobj", look_and_copy)
     before = os.umask(0)
     try:
-        compressing = threading.Thread(target=compress, args=(source,))
-        compressing.start()
-        with source.open("wb") as writer:
-            while not stolen.exists() and (part.is_symlink() or not part.exists()):
-                time.sleep(0.001)
-            assert not stolen.exists()
-            assert stat.S_IMODE(part.stat().st_mode) == 0o640
-            writer.write(b"content")
-        compressing.join()
+        compress(source)
     finally:
         os.umask(before)
     zipped = tmp_path / "lathe-0-x.pcapng.gz"
@@ -391,6 +453,44 @@ def test_compressing_replaces_no_file(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [path, zipped]
 
 
+def test_a_file_that_somebody_has_locked_is_compressed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is said once. At the end it is not waited for."""
+    monkeypatch.setattr("kbus.capture.compress._RETRY", 0.01)
+    paths = [tmp_path / name for name in ("a.pcapng", "b.pcapng")]
+    said: list[str] = []
+    for path in paths:
+        path.write_bytes(capture(numbered(3)))
+    with paths[0].open("rb") as one, paths[1].open("rb") as other:
+        fcntl.flock(one, fcntl.LOCK_SH)
+        fcntl.flock(other, fcntl.LOCK_SH)
+        compressor = Compressor(said.append)
+        for path in paths:
+            compressor.add(path)
+        wait_until(lambda: len(said) == 2, "both are told")
+        fcntl.flock(one, fcntl.LOCK_UN)
+        wait_until(lambda: not paths[0].exists(), "the one is compressed")
+        compressor.finish()
+    assert said == [f"{path} is not compressed yet: somebody has locked it" for path in paths]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.pcapng.gz", "b.pcapng"]
+
+
+def test_a_lock_is_taken_on_what_is_open_for_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS gives no other one an exclusive lock."""
+    flock = fcntl.flock
+
+    def of_nfs(file: BinaryIO, operation: int) -> None:
+        if not file.writable():
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(file, operation)
+
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(numbered(3)))
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    assert read(compress(path))[0] == read(capture(numbered(3)))[0]
+
+
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_losses_are_counted_whether_or_not_a_file_was_sealed(is_sealed: bool, tmp_path: Path) -> None:
     """Also those before its first message, and not those of the file before."""
@@ -400,13 +500,16 @@ def test_losses_are_counted_whether_or_not_a_file_was_sealed(is_sealed: bool, tm
     message = numbered(1)[0].to_bytes()
     for first, lost in ((1, 3), (11, 10)):
         for count in range(2):
-            block = packets(pcapng.NATIVE, first + count, START, [(0, 0, lost, message)])
+            block = packets(
+                pcapng.NATIVE, origins_of(INFO, [0]), first + count, START, [(0, 0, lost, message)]
+            )
             one.append(b"".join(block), [1], [lost])
         if is_sealed or first == 1:
             one.seal()
     paths = sorted(made.iterdir())
     assert [summarize(path).lost for path in paths] == [3, 7]
-    recover(paths[1], whole)
+    # The one that would be recorded on is not to be recovered.
+    recover(Path(shutil.copy(paths[1], tmp_path / "copy")), whole)
     with Reader(whole) as reader:
         list(reader)
     assert [each.dropped for each in reader.statistics] == [7]
@@ -453,3 +556,35 @@ def test_killed_at_any_byte_what_was_flushed_is_readable(tmp_path: Path) -> None
         assert strictly_read(data[:cut]) == (records, not damage)
         tried += 1
     assert tried > 4000
+
+
+def test_who_compresses_gives_nobody_more_than_to_read_and_write(tmp_path: Path) -> None:
+    path = tmp_path / "lathe-0-x.pcapng"
+    path.write_bytes(capture(numbered(5)))
+    path.chmod(0o6777)
+    assert stat.S_IMODE(compress(path).stat().st_mode) == 0o666
+
+
+def test_files_of_other_users_are_none_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their headers say: they are neither compressed, counted nor removed."""
+    names = [f"lathe-0-20200101T000000Z-000{number}.pcapng" for number in (1, 2)]
+    for name in names:
+        (tmp_path / name).write_bytes(capture(numbered(500)))
+    (tmp_path / f"{names[0]}.gz").write_bytes(gzip.compress(capture(numbered(500))))
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    said: list[str] = []
+    one = files(Policy(tmp_path, rotate_size=1000, keep=2000), said)
+    one.append(blocks(1, 10), [10], [0])
+    one.finish()
+    files(Policy(tmp_path, compress=True), said).finish()
+    assert before == sorted(path for path in tmp_path.iterdir() if "2020" in path.name)
+    assert not [line for line in said if "2020" in line]
+    with pytest.raises(PermissionError):
+        compress(tmp_path / names[1])
+
+
+def test_compressing_waits_for_nobody_at_a_fifo(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lathe-0-x.pcapng")
+    with pytest.raises(PermissionError):
+        compress(tmp_path / "lathe-0-x.pcapng")

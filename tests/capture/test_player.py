@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from kbus import Message, MessageId, OrigFrom, Reply, Request, Status
 from kbus.capture import Facts, Record, Section
 from kbus.capture.player import Casting, timed
+from kbus.failed import FAILED
 from tests.python import strategies
 
 from .captures import INFO, START
@@ -67,6 +69,15 @@ def test_requests_as_requests() -> None:
     assert request == Request("$.A", "x", flags=Message.URGENT)
     assert casting.cast(Reply("$.A", in_reply_to=MessageId(0, 3))) is None
     assert casting.cast(Status("$.KBUS.Replier.Ignored", in_reply_to=MessageId(0, 3))) is None
+
+
+@pytest.mark.parametrize("name", [FAILED, "$.KBUS.MessagesLost"])
+def test_what_only_an_answer_may_be_called_is_not_announced(name: str) -> None:
+    """Programs may call replies so, and nothing else."""
+    reply = Reply(name, "Kind\ntext", in_reply_to=MessageId(0, 3))
+    assert Casting().cast(reply) is None
+    elsewhere = Casting(names={"$.KBUS": "$.Test"}).cast(reply)
+    assert elsewhere is not None and elsewhere.name == name.replace("KBUS", "Test")
 
 
 def test_ids_of_other_networks_stay() -> None:

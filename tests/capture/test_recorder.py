@@ -8,17 +8,24 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbus import Announcement, Message
+from kbus.capture import pcapng
 from kbus.capture.files import Files, Policy
+from kbus.capture.part import PartFile
+from kbus.capture.ring import Ring
 from kbus.capture.summary import summarize
 from kbus.cli import main
 
 from .captures import INFO, read
 from .fake_bus import FakeBus, FakeKsock, Recording
+from .test_disk import limited_files
 
 
 @pytest.fixture
@@ -34,6 +41,15 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> FakeBus:
 def recording(bus: FakeBus, tmp_path: Path) -> Iterator[Recording]:
     """One that has begun."""
     one = Recording(bus, tmp_path)
+    one.recorder.open()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def patient(bus: FakeBus, tmp_path: Path) -> Iterator[Recording]:
+    """One that has begun, and lets messages stay in memory for a minute."""
+    one = Recording(bus, tmp_path, flush=60)
     one.recorder.open()
     yield one
     one.close()
@@ -84,6 +100,83 @@ def test_times_do_not_go_back(bus: FakeBus, recording: Recording, tmp_path: Path
     recording.recorder.flush()
     found = [(name, at - begin) for name, at in times(tmp_path)]
     assert found == [("$.Urgent", 50), ("$.Plain", 50), ("$.Later", 60), ("$.Other", 60), ("$.Last", 70)]
+
+
+def backlog(bus: FakeBus, counts: tuple[int, int]) -> list[tuple[str, int]]:
+    """So many messages of each device, of the last ten seconds; what is to be recorded."""
+    begin, length = time.monotonic_ns() - 10**10, 10**10
+    sent = []
+    for which, count in enumerate(counts):
+        for number in range(count):
+            name, at = f"$.Dev{which}.N{number}", begin + number * (length // count) + which
+            bus.send(which, name, at=at)
+            sent.append((name, at))
+    return sorted(sent, key=itemgetter(1))
+
+
+@pytest.mark.parametrize("counts", [(3000, 9000), (9000, 3000), (5000, 5000), (9000, 30)])
+@pytest.mark.parametrize("how", ["step", "drain", "both"])
+def test_a_backlog_of_several_devices_keeps_its_times(
+    bus: FakeBus, patient: Recording, tmp_path: Path, counts: tuple[int, int], how: str
+) -> None:
+    sent = backlog(bus, counts)
+    if how == "both":
+        patient.recorder.step(patient, 0.05)
+    if how == "step":
+        patient.until(patient.has_read)
+    else:
+        patient.recorder.drain()
+    patient.recorder.flush()
+    assert times(tmp_path) == sent
+    assert patient.recorder.messages == len(sent)
+
+
+def test_messages_that_come_while_a_backlog_is_read_keep_their_times(
+    bus: FakeBus, patient: Recording, tmp_path: Path
+) -> None:
+    sent = backlog(bus, (9000, 30))
+    count = 0
+    while not patient.has_read():
+        for which in (0, 1):
+            name, at = f"$.More{which}.N{count}", time.monotonic_ns()
+            bus.send(which, name, at=at)
+            sent.append((name, at))
+        patient.recorder.step(patient, 0.05)
+        count += 1
+        if count == 20:
+            break
+    patient.until(patient.has_read)
+    patient.recorder.flush()
+    assert times(tmp_path) == sent
+
+
+def test_a_backlog_is_kept_when_its_device_fails(bus: FakeBus, patient: Recording, tmp_path: Path) -> None:
+    """What was read of another one meanwhile is there, too."""
+    sent = backlog(bus, (3000, 9000))
+    patient.recorder.step(patient, 0.05)
+    bus.failing.update((0, 1))
+    patient.until(lambda: patient.recorder.state == "waiting for the module")
+    found = times(tmp_path)
+    assert len(found) == patient.recorder.messages == 2048
+    assert found == sorted(set(sent) & set(found), key=itemgetter(1))
+
+
+def test_no_message_is_in_memory_for_longer_than_it_may(
+    bus: FakeBus, recording: Recording, tmp_path: Path
+) -> None:
+    """Though another device has a backlog, of which the rest gets its time."""
+    backlog(bus, (9000, 0))
+    bus.send(1, "$.Quiet")
+    at = bus.opened[1].queue[0][0]
+    recording.recorder.step(recording, 0.05)
+    time.sleep(0.25)
+    recording.recorder.step(recording, 0.05)
+    assert bus.opened[0].queue
+    assert ("$.Quiet", at) in times(tmp_path)
+    recording.until(recording.has_read)
+    recording.recorder.flush()
+    found = [each for _, each in times(tmp_path)]
+    assert len(found) == 9001 and found == sorted(found) and found[-1] == at
 
 
 def test_messages_that_come_fast_are_read_together(
@@ -154,6 +247,17 @@ def test_a_reload(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
     assert recording.said == ["the devices are closed", "kbus0 is open again", "kbus1 is open again"]
 
 
+def test_rule_it_comes_back_where_nothing_tells_of_loads(
+    bus: FakeBus, recording: Recording, tmp_path: Path
+) -> None:
+    """As where /sys can't be seen, and with a kbus-testbus."""
+    bus.load = None
+    recording.recorder.leave(0.2)
+    assert not bus.opened
+    recording.until(lambda: recording.recorder.state == "recording")
+    assert set(bus.opened) == {0, 1}
+
+
 def test_a_reload_with_fewer_devices(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
     """Those that are there are recorded, and the other when it comes."""
     reload(bus, recording)
@@ -219,6 +323,20 @@ def test_what_is_dropped_is_counted_as_lost(
     assert [(each.lost, each.messages) for each in found] == [(0, 0), (2010, 0)]
 
 
+def _command(
+    patch: pytest.MonkeyPatch,
+    directory: Path,
+    ready: Callable[..., list[int]],
+    append: Callable[..., None],
+    *options: str,
+) -> int:
+    """Run ``kbus record``, where this is what comes, and what becomes of it; the exit status."""
+    patch.setattr("kbus.capture.sources.Sources.ready", ready)
+    patch.setattr("os.sched_setscheduler", lambda *_: None)
+    patch.setattr("kbus.capture.files.Files.append", append)
+    return main(["record", "-o", str(directory), *options])
+
+
 def test_what_a_full_disk_has_no_room_for_is_told(
     bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,15 +348,32 @@ def test_what_a_full_disk_has_no_room_for_is_told(
             os.kill(os.getpid(), number)
         return []
 
-    monkeypatch.setattr("kbus.capture.source.Ksock", bus.open)
-    monkeypatch.setattr("kbus.capture.sources.Sources.ready", leave_and_end)
-    monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
-    monkeypatch.setattr("kbus.capture.files.Files.append", _failing)
-    assert main(["record", "-o", str(tmp_path)]) == 1
+    assert _command(monkeypatch, tmp_path, leave_and_end, _failing) == 1
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "kbus record: 0 messages, 7 lost, 1 files, 0 bytes",
         "kbus record: there was no room for 7 messages",
     ]
+
+
+def test_the_boot_stays_what_it_was_at_the_beginning(
+    bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When no descriptor is left it can't be read, and packets would differ from their header."""
+    boots = iter(["first"])
+
+    def send_and_end(*_: object) -> list[int]:
+        bus.send(0, "$.A")
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [0]
+
+    monkeypatch.setattr("kbus.cli.record.boot_id", lambda: next(boots, None))
+    monkeypatch.setattr("kbus.capture.sources.Sources.ready", send_and_end)
+    monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
+    assert main(["record", "-o", str(tmp_path)]) == 0
+    (path,) = tmp_path.iterdir()
+    records, damage = read(path, strict=False)
+    assert [each.facts.section.info["boot_id"] for each in records] == ["first"]
+    assert damage == []
 
 
 def test_sealing_is_no_sign_that_there_is_room(
@@ -269,6 +404,82 @@ def test_a_full_disk_leaves_what_comes_in_the_queue(
     recording.recorder.drain()
     recording.recorder.snapshot()
     assert bus.opened[0].num_messages() == 5000
+
+
+@pytest.mark.parametrize("ending", ["close", "leave"])
+def test_what_a_full_disk_has_no_room_for_at_the_end_is_dropped_little_by_little(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """A queue may be as large as the memory; and what comes after there is room again is kept."""
+    append, tried = recording.files.append, [0]
+
+    def no_room(data: bytes, received: list[int], lost: list[int]) -> None:
+        tried.append(len(data))
+        if len(tried) < 10:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(data, received, lost)
+
+    monkeypatch.setattr(recording.files, "append", no_room)
+    bus.send(0, "$.A")
+    recording.until(lambda: recording.recorder.state == "no room")
+    bus.send(0, "$.A", 20_000)
+    if ending == "leave":
+        recording.recorder.leave(1)
+        assert recording.said[-2].startswith("the last ")
+    recording.recorder.close()
+    assert max(tried) < 1 << 18
+    kept = len(recorded(tmp_path))
+    assert 0 < kept == 20_001 - recording.recorder.dropped < 20_001
+    assert recording.recorder.lost == recording.recorder.dropped
+
+
+def test_what_fits_into_no_file_together_is_given_to_files_one_by_one(bus: FakeBus, tmp_path: Path) -> None:
+    """What fits into none alone, its blocks with the rest of it too, is lost; and nothing else is."""
+    recording = Recording(bus, tmp_path, flush=60, flush_size=1 << 20)
+    recorder = recording.recorder
+    recorder.open()
+    (part,) = tmp_path.iterdir()
+    small, large = bytes(1000), bytes(300_000)
+    for which, data in ((0, small), (1, small), (0, large), (1, small), (1, small)):
+        bus.opened[which].put([Message.from_message(Announcement("$.A", data)).to_bytes()])
+        recording.until(recording.has_read)
+    with limited_files(part.stat().st_size + 3000):
+        assert recorder.flush()
+        recording.close()
+    found = [read(path)[0] for path in sorted(tmp_path.iterdir())]
+    assert [[(each.facts.bus, len(each.message.data or b"")) for each in one] for one in found] == [
+        [(0, 1000), (1, 1000)],
+        [(1, 1000), (1, 1000)],
+    ]
+    assert (recorder.messages, recorder.dropped, recorder.lost) == (5, 1, 1)
+    assert "1 messages are dropped: no file may be as long as each of them" in recording.said
+
+
+def test_what_no_reader_takes_is_lost(
+    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pcapng, "MAX_LENGTH", 1000)
+    for sizes in ((10, 2000, 20), (2000,), (30,)):
+        messages = [Message.from_message(Announcement("$.A", bytes(size))).to_bytes() for size in sizes]
+        bus.opened[1].put(messages)
+        recording.until(recording.has_read)
+    recording.recorder.flush()
+    (path,) = tmp_path.iterdir()
+    found = [(len(each.message.data or b""), each.facts.lost) for each in read(path, strict=False)[0]]
+    assert found == [(10, 1), (20, 1), (30, 2)]
+    assert (recording.recorder.messages, recording.recorder.dropped) == (3, 2)
+    assert recording.said.count("1 messages are dropped: no capture has one of more than 1000 bytes") == 2
+
+
+def test_a_disk_that_fills_up_while_the_queue_is_drained(
+    bus: FakeBus, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it stays there."""
+    monkeypatch.setattr(recording.files, "append", _failing)
+    bus.send(0, "$.A", 20_000)
+    recording.recorder.drain()
+    assert recording.recorder.state == "no room"
+    assert bus.opened[0].num_messages() > 15_000
 
 
 def test_a_device_that_can_not_be_read(bus: FakeBus, recording: Recording, tmp_path: Path) -> None:
@@ -332,6 +543,48 @@ def test_a_file_that_can_not_be_finished_is_counted(
     assert recorded(tmp_path) == [(1, "$.A"), (1, "$.B")]
     assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".part", ".pcapng"]
     assert recording.said == ["can't finish the file: Input/output error"]
+
+
+@pytest.mark.parametrize("sync", ["never", "seal", "always"])
+def test_a_file_is_counted_that_only_its_close_shows_to_have_failed(
+    sync: str, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with NFS and FUSE: the descriptor is gone then, and may be another's."""
+    one = Recording(bus, tmp_path, sync=sync)
+    one.recorder.open()
+    before = len(os.listdir("/proc/self/fd"))
+    bus.send(0, "$.A")
+    one.until(one.has_read)
+    with monkeypatch.context() as patched:
+        closed = _failing_to_close(patched)
+        one.recorder.snapshot()
+    assert len(closed) == 1
+    assert (one.files.sealed, one.files.unfinished) == (0, 1)
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+    assert one.said == ["can't finish the file: Disk quota exceeded"]
+    one.close()
+
+
+def test_what_is_discarded_goes_even_if_its_close_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = PartFile(tmp_path / "x.pcapng")
+    with monkeypatch.context() as patched:
+        _failing_to_close(patched)
+        file.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def _failing_to_close(patched: pytest.MonkeyPatch) -> list[int]:
+    close, closed = os.close, []
+
+    def close_and_fail(fd: int) -> None:
+        closed.append(fd)
+        close(fd)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    patched.setattr("kbus.capture.part.os.close", close_and_fail)
+    return closed
 
 
 def test_what_the_disk_has_refused_once_is_not_sealed(
@@ -399,7 +652,7 @@ def test_the_exit_status_tells_of_a_file_that_is_not_finished(
     assert capsys.readouterr().err == (
         "kbus record: can't finish the file: Input/output error\n"
         "kbus record: 0 messages, 0 lost, 0 files, 0 bytes\n"
-        "kbus record: 1 files could not be finished, and are called .part still\n"
+        "kbus record: 1 files could not be finished: they are called .part still, or were removed\n"
     )
 
 
@@ -415,3 +668,105 @@ def test_what_there_is_no_room_for_in_the_end_is_in_the_statistics(
     recording.recorder.close()
     (path,) = tmp_path.iterdir()
     assert summarize(path).lost == 7
+
+
+@pytest.fixture
+def snapping(bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
+    """One that has begun, and keeps a little in memory."""
+    monkeypatch.setattr("kbus.capture.recorder._RETRY", 0.01)
+    one = Recording(bus, tmp_path, ring=Ring(4000, lambda: one._info()))
+    one.recorder.open()
+    yield one
+    one.close()
+
+
+def test_a_snapshot_is_made_as_soon_as_there_is_room(
+    bus: FakeBus, snapping: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.send(0, "$.A", 3)
+    snapping.until(snapping.has_read)
+    with monkeypatch.context() as patched:
+        patched.setattr(snapping.files, "append", _failing)
+        snapping.recorder.snapshot()
+        bus.send(0, "$.B")
+        snapping.until(snapping.has_read)
+    snapping.until(lambda: snapping.files.sealed == 1)
+    assert [name for _, name in recorded(tmp_path)] == ["$.A"] * 3 + ["$.B"]
+    assert snapping.said[0] == "can't write a snapshot: Input/output error"
+    assert len(snapping.said) == 2
+    assert (snapping.recorder.dropped, snapping.recorder.lacks_snapshot) == (0, False)
+
+
+def test_what_a_late_snapshot_lacks_is_counted(
+    bus: FakeBus, snapping: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(snapping.files, "append", _failing)
+        bus.send(0, "$.A", 3)
+        snapping.until(snapping.has_read)
+        snapping.recorder.snapshot()
+        for _ in range(4):
+            bus.send(1, "$.B", 20)
+            snapping.until(snapping.has_read)
+            snapping.recorder.flush()
+    snapping.until(lambda: snapping.files.sealed == 1)
+    found = [name for _, name in recorded(tmp_path)]
+    assert "$.A" not in found
+    missed = snapping.recorder.dropped
+    assert missed == 83 - len(found) > 0
+    # So it is in the file, whatever each device sends from then on.
+    bus.send(0, "$.C")
+    snapping.until(snapping.has_read)
+    snapping.recorder.snapshot()
+    snapping.until(lambda: snapping.files.sealed == 2)
+    assert sum(summarize(path).lost for path in tmp_path.iterdir()) == missed
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+def test_a_snapshot_that_is_never_written_is_told(
+    fits: int,
+    bus: FakeBus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also what of it was: that is a file that tells how much it lacks."""
+    append, calls = Files.append, []
+
+    def full(files: Files, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) > fits:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(files, *given)
+
+    def ask_and_end(*_: object) -> list[int]:
+        bus.send(0, "$.A")
+        if len(asked) < 6:
+            asked.append(None)
+            return [0]
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+        return []
+
+    asked: list[None] = []
+    monkeypatch.setattr("kbus.capture.ring._CHUNK", 1)
+    assert _command(monkeypatch, tmp_path, ask_and_end, full, "--snapshot", "1M", "--flush", "0") == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "kbus record: can't write a snapshot: No space left on device"
+    assert said[-1] == f"kbus record: there was no room for {7 - fits} messages"
+    found = [summarize(path) for path in sorted(tmp_path.iterdir())]
+    assert [(each.lost, each.messages) for each in found] == [(7 - fits, fits)]
+
+
+def test_a_snapshot_that_is_made_later_has_what_is_queued_then(bus: FakeBus, tmp_path: Path) -> None:
+    ring = Ring(1 << 20, lambda: one._info())
+    one = Recording(bus, tmp_path, ring=ring, trigger="$.Alarm", after=0.01)
+    one.recorder.open()
+    bus.send(0, "$.Alarm")
+    one.until(lambda: one.said == ["a snapshot follows in 0.01 s"])
+    # Whoever records is slow, and this comes before the time, which is over when it looks again.
+    bus.send(0, "$.After")
+    time.sleep(0.02)
+    one.recorder.step(one, 0)
+    assert [name for _, name in recorded(tmp_path)] == ["$.Alarm", "$.After"]
+    one.close()

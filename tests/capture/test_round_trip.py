@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kbus import Message, MessageId, abi
 from kbus.capture import Frame, Reader, Writer, frame, pcapng
+from kbus.capture.frame import Origin
 from tests.python import strategies
 
 from .captures import INFO, START, as_recorded, capture, numbered, read
@@ -38,7 +39,8 @@ def test_every_message_and_fact_comes_back(
     order: str, given_messages: list[tuple[int, Frame, Message]], first: int
 ) -> None:
     file = io.BytesIO()
-    writer = Writer(file, INFO, [3, 0], order)
+    info = {**INFO, "bus": [3, 0]}
+    writer = Writer(file, info, [3, 0], order)
     expected = []
     for index, (time_ns, facts, message) in enumerate(given_messages):
         facts = facts._replace(sequence=first + index)
@@ -50,7 +52,7 @@ def test_every_message_and_fact_comes_back(
         got = [(each.time_ns, each.message, Frame(*each.facts[:3]), each.facts.bus) for each in reader]
 
     assert got == expected
-    assert [section.info for section in reader.sections] == [INFO]
+    assert [section.info for section in reader.sections] == [info]
     assert [section.order for section in reader.sections] == [order]
     counts = [(len(expected) + 1) // 2, len(expected) // 2]
     assert [each[1:] for each in reader.statistics] == [
@@ -80,8 +82,9 @@ def test_the_layout_is_as_the_format_says(order: str) -> None:
     """Each word of a small file, made here a second time by hand."""
     message = Message("$.A", b"\1\2\3\4", id=MessageId(0, 9))
     raw = as_recorded(message, order)
-    rest = struct.pack(order + "3Q", 1, 5_000_000, 0) + raw
-    packet = struct.pack(order + "HHI", 1, 32, zlib.crc32(rest)) + rest
+    recording = zlib.crc32(b'["lathe","9d7c8a2e-6e0f-4f58-93a0-1f6f0d5c7f11",7,0]')
+    rest = struct.pack(order + "3Q2I", 1, 5_000_000, 0, 0, recording) + raw
+    packet = struct.pack(order + "HHI", 1, 40, zlib.crc32(rest)) + rest
     body = struct.pack(order + "5I", 0, START >> 32, START & 0xFFFFFFFF, len(packet), len(packet)) + packet
     block = struct.pack(order + "2I", 6, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
     file = capture([message], order)
@@ -133,6 +136,8 @@ def test_a_pipe_is_read_while_it_is_written() -> None:
 )
 def test_microseconds_become_nanoseconds(option: bytes) -> None:
     data = bytearray(capture(numbered(1)))
+    # Another tool has written it.
+    data[data.index(b'{"device"')] = ord("!")
     ticks = START // 1000
     struct.pack_into("=2I", data, read(bytes(data))[0][0].facts.offset + 12, ticks >> 32, ticks & 0xFFFFFFFF)
     records, _ = read(bytes(data).replace(b"\x09\0\1\0\x09\0\0\0", option), strict=False)
@@ -163,6 +168,14 @@ def test_unknown_blocks_are_passed_over() -> None:
 def test_a_longer_header_of_a_later_version_of_the_frame() -> None:
     """Who knows version 1 finds the message behind fields that were added."""
     raw = numbered(1)[0].to_bytes()
-    rest = struct.pack("=3Q", 1, 2, 3) + b"added..." + raw
-    packet = struct.pack("=HHI", 1, 40, zlib.crc32(rest)) + rest
-    assert frame.decode(packet, pcapng.NATIVE) == (Frame(1, 2, 3), raw)
+    origin = struct.pack("=2I", 4, 5)
+    for more, expected in (
+        (b"", None),
+        (b"more", None),
+        (origin, Origin(4, 5)),
+        (origin + b"more", Origin(4, 5)),
+    ):
+        rest = struct.pack("=3Q", 1, 2, 3) + more + raw
+        packet = struct.pack("=HHI", 1, 32 + len(more), zlib.crc32(rest)) + rest
+        assert frame.decode(packet, pcapng.NATIVE) == (Frame(1, 2, 3), expected, raw)
+        assert frame.origin_in(b"." + packet, 1) == expected

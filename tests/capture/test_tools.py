@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Message
-from kbus.capture import Frame, Reader, Writer, pcapng
+from kbus.capture import Frame, Reader, Writer, frame, pcapng
 from kbus.capture.player import timed
 from kbus.capture.summary import summarize
 
@@ -45,8 +45,8 @@ def test_tshark_has_every_message_time_and_device(order: str, tmp_path: Path) ->
     for number, (message, (when, length, device, data)) in enumerate(zip(MESSAGES, found)):
         raw = as_recorded(message, order)
         assert when == f"{START // 10**9}.{1000 * number:09d}"
-        assert (int(length), device) == (32 + len(raw), f"kbus{3 * (number % 2)}")
-        assert bytes.fromhex(data)[32:] == raw
+        assert (int(length), device) == (frame.LENGTH + len(raw), f"kbus{3 * (number % 2)}")
+        assert bytes.fromhex(data)[frame.LENGTH :] == raw
     assert len(found) == len(MESSAGES)
 
 

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status, abi
-from kbus.capture import Frame, Writer, pcapng
+from kbus import Announcement, Data, Message, MessageId, OrigFrom, Reply, Request, Status, abi
+from kbus.capture import Frame, Writer, frame, pcapng
+from kbus.capture.header import recording_of
 from kbus.cli.lines import as_line
 from kbus.cli.printable import printable
 from tests.capture.captures import INFO, START, as_recorded, capture, read
@@ -72,7 +73,7 @@ def expected(message: Message, order: str) -> dict[str, str]:
 
     origin, final = end_point(message.orig_from), end_point(message.final_to)
     return {
-        "frame.len": str(32 + len(raw)),
+        "frame.len": str(frame.LENGTH + len(raw)),
         "kbus.start_guard": "0x7375626b",
         "kbus.id.network": str(id.network_id),
         "kbus.id.serial": str(id.serial_num),
@@ -119,9 +120,10 @@ def test_the_frame_header(order: str, tmp_path: Path) -> None:
     with file.open("wb") as opened:
         writer = Writer(opened, INFO, [0], order)
         # 2^53 and more nanoseconds are more than a double can tell apart.
-        frames = [Frame(2**40 + 7, 10_000_000_123_456_789, 3), Frame(2**64 - 1, 10_000_000_123_456_791, 5)]
-        for frame, message in zip(frames, sent):
-            writer.write(0, START, frame, [as_recorded(message, order)])
+        facts = [Frame(2**40 + 7, 10_000_000_123_456_789, 3), Frame(2**64 - 1, 10_000_000_123_456_791, 5)]
+        for said, message in zip(facts, sent):
+            writer.write(0, START, said, [as_recorded(message, order)])
+    origin = ["0", f"0x{recording_of(INFO):08x}"]
     assert [list(row.values()) for row in fields(
         file,
         "kbus.frame.version",
@@ -130,12 +132,14 @@ def test_the_frame_header(order: str, tmp_path: Path) -> None:
         "kbus.frame.sequence",
         "kbus.frame.monotonic",
         "kbus.frame.lost",
+        "kbus.frame.bus",
+        "kbus.frame.recording",
         "kbus.frame.lost_here",
         "_ws.expert.message",
     )] == [
-        ["1", "32", "good", str(2**40 + 7), "10000000.123456789", "3", "", ""],
+        ["1", "40", "good", str(2**40 + 7), "10000000.123456789", "3", *origin, "", ""],
         [
-            *("1", "32", "good", str(2**64 - 1), "10000000.123456791", "5", "2"),
+            *("1", "40", "good", str(2**64 - 1), "10000000.123456791", "5", *origin, "2"),
             "2 messages were lost since the packet before",
         ],
     ]  # fmt: skip
@@ -478,7 +482,7 @@ def long_messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 LETTER = "\u00fc"
 #: A message with this many bytes of data is as long a packet as Wireshark takes.
-MOST_DATA = pcapng.MAX_PACKET - 32 - len(Announcement("$.Long", id=number(1)).to_bytes())
+MOST_DATA = pcapng.MAX_PACKET - frame.LENGTH - len(Announcement("$.Long", id=number(1)).to_bytes())
 LONG = [
     Announcement("$.Long", LETTER * (length // 2), id=number(serial))
     for serial, length in enumerate((2, MOST_DATA, MOST_DATA + 4, 2, 1 << 20, 9 << 20, 2), 1)
@@ -495,7 +499,7 @@ def test_tshark_shows_the_beginning_of_long_messages(long_messages: Path) -> Non
         "_ws.expert.message",
         options=(),
     )
-    lengths = [32 + len(each.to_bytes()) for each in LONG]
+    lengths = [frame.LENGTH + len(each.to_bytes()) for each in LONG]
     assert [list(row.values()) for row in rows] == [
         [
             str(serial),
@@ -522,9 +526,9 @@ def test_wiresharks_tools_read_long_messages_to_the_end(long_messages: Path, tmp
     for file in (edited, merged):
         records, damage = read(file, strict=False)
         assert [each.message.id for each in records] == [number(serial) for serial in (1, 2, 4, 7)]
+        lengths = [frame.LENGTH + len(LONG[index].to_bytes()) for index in (2, 4, 5)]
         assert [each.reason for each in damage] == [
-            f"a packet of which {pcapng.MAX_PACKET} bytes are left of {32 + len(LONG[index].to_bytes())}"
-            for index in (2, 4, 5)
+            f"a packet of which {pcapng.MAX_PACKET} bytes are left of {length}" for length in lengths
         ]
 
 
@@ -557,3 +561,26 @@ def test_display_filters(tmp_path: Path) -> None:
     assert shown("kbus.response_time > 0.000002 && kbus.from == 3") == ["4"]
     assert shown("kbus.flags.want_a_reply == 1 && !kbus.answer_in") == ["7"]
     assert shown("kbus.expert.status || kbus.expert.no_request") == ["6", "8", "10"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("Door.Jammed\nthere is a foot in it", "The replier failed: Door.Jammed: there is a foot in it"),
+        (None, "The replier failed: : "),
+        (b"\xff\n\xff", "The replier failed: "),
+    ],
+)
+def test_an_error_as_an_answer(data: Data, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "failed.pcapng"
+    failed = "$.KBUS.Replier.Failed"
+    sent = [
+        Request("$.Door", from_=4, id=number(1)),
+        Reply(failed, data, to=4, from_=3, in_reply_to=number(1), id=number(2)),
+        Announcement("$.A", data, id=number(3)),
+    ]
+    file.write_bytes(capture(sent))
+    shown = [row["_ws.expert.message"] for row in fields(file, "_ws.expert.message")]
+    assert shown[1].startswith(said)
+    assert [bool(each) for each in shown] == [False, True, False]
+    assert tshark(file, "-Y", "kbus.expert.failed", "-T", "fields", "-e", "frame.number").split() == ["2"]

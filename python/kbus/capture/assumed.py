@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""What is assumed of interfaces whose descriptions are damaged, while their messages are there."""
+"""The interfaces of a section, and what is assumed where their descriptions are damaged."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Optional
 
-from . import pcapng
+from . import frame, pcapng
 from .blocks import has_frame
 from .pcapng import Block
 
 #: Interfaces of a section. The description of another one is damage.
 MOST_INTERFACES = 4096
-#: Interfaces that may be missing in a section whose header does not tell the devices.
-_MOST = 16
-#: Said of a description where a section has messages
-HEADER_IS_LOST = "a description that follows messages: the section header before it is damaged"
+#: Interfaces that may be missing in a section whose header does not tell the devices, before a packet that
+#: does not tell its own, and before one that does.
+_MOST, _MOST_TOLD = 16, 256
+#: Said of the first packet behind a section header that is damaged
+HEADER_IS_LOST = "a packet of another recording: the section header before it is damaged"
+#: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
+_TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
+#: Bytes of an interface's name that are kept; a device of KBUS's has far fewer.
+_MOST_NAME = 64
+_NAME = re.compile("kbus([0-9]{1,9})")
 
 
 class Interface(NamedTuple):
@@ -40,23 +48,69 @@ def buses_of(info: Mapping[str, Any]) -> list[int]:
 
 def damaged(buses: Sequence[int], index: int) -> Interface:
     """Return the interface ``index`` of a section of these devices, whose description is damaged."""
-    bus = buses[index] if index < len(buses) else None
+    return _damaged(buses[index] if index < len(buses) else None)
+
+
+# There may be thousands of them in each section, and there is memory for one.
+@lru_cache(maxsize=MOST_INTERFACES)
+def _damaged(bus: Optional[int]) -> Interface:
     return Interface("" if bus is None else f"kbus{bus}", bus, pcapng.LINKTYPE_KBUS, 1_000_000_000)
 
 
-def before(buses: Sequence[int], count: int, bus: Optional[int]) -> list[Interface]:
-    """Return the interfaces that are missing between ``count`` of them and that of device ``bus``."""
-    end = buses.index(bus) if bus in buses else count
-    return [damaged(buses, index) for index in range(count, end)]
+class Described(NamedTuple):
+    """The interface that a block describes, and those ``missing`` before it.
 
-
-def is_of_another_section(buses: Sequence[int], count: int, bus: Optional[int]) -> bool:
-    """Return whether a description that follows the messages of a recorder is that of another recording.
-
-    It describes device ``bus``. The device that is missing next, after ``count`` interfaces, may follow:
-    recovering puts it where it is needed. What is no KBUS device is no recorder's.
+    If something is ``wrong`` with the block, its interface is assumed: the messages need not be lost with it.
     """
-    return bus is not None and not (count < len(buses) and buses[count] == bus)
+
+    missing: list[Interface]
+    interface: Interface
+    wrong: str = ""
+
+
+def described(block: Block, buses: Sequence[int], count: int) -> Described:
+    """Return what a block says in a section of these devices, of which ``count`` interfaces are known.
+
+    Raises ValueError if the section may have no more.
+    """
+    if count >= MOST_INTERFACES:
+        raise ValueError(f"more than {MOST_INTERFACES} interfaces in a section")
+    try:
+        interface = interface_from(block)
+    except ValueError as error:
+        return Described([], damaged(buses, count), str(error))
+    if not buses or interface.bus is None:
+        return Described([], interface)
+    wrong = ""
+    if interface.ticks != _TICKS[b"\x09"]:
+        wrong = f"{interface.name} without if_tsresol 09, which recorders write"
+        interface = interface._replace(ticks=_TICKS[b"\x09"])
+    if count >= len(buses) and interface.bus in buses:
+        # A tool has made one section of several of this recorder.
+        return Described([], interface, wrong)
+    if interface.bus not in buses[count:]:
+        # Which of the two is damaged, nothing tells.
+        wrong = f"{interface.name} as interface {count}, where the section's header tells another device"
+        return Described([], damaged([], 0), wrong)
+    missing = range(count, buses.index(interface.bus, count))
+    return Described([damaged(buses, index) for index in missing], interface, wrong)
+
+
+def interface_from(block: Block) -> Interface:
+    """Return the interface that a block describes. Raises ValueError if that is damaged."""
+    linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
+    name, ticks = "", _TICKS[b"\x06"]
+    for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
+        if code == pcapng.IF_NAME:
+            name = value[:_MOST_NAME].decode("utf-8", "backslashreplace")
+        elif code == pcapng.IF_TSRESOL:
+            if value not in _TICKS:
+                raise ValueError(f"an interface with if_tsresol {value[:4].hex()}, and not 06 or 09")
+            ticks = _TICKS[value]
+    number = _NAME.fullmatch(name)
+    if number and linktype != pcapng.LINKTYPE_KBUS:
+        raise ValueError(f"{name} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
+    return Interface(name, int(number[1]) if number else None, linktype, ticks)
 
 
 def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface]:
@@ -65,20 +119,20 @@ def for_packet(block: Block, buses: Sequence[int], count: int) -> list[Interface
     A packet that no recorder has made, or of an interface that there can't have been, is of none.
     """
     index = pcapng.interface_of(block)
-    if not count <= index < (len(buses) or _MOST):
+    tells = frame.origin_in(block.raw, 8 + pcapng.PACKET[block.order].size) is not None
+    if not count <= index < (len(buses) or (_MOST_TOLD if tells else _MOST)) or not has_frame(block):
         return []
-    if not has_frame(block):
-        return []
+    if not buses:
+        return [damaged(buses, index)] * (index + 1 - count)
     return [damaged(buses, each) for each in range(count, index + 1)]
 
 
-def check_room(count: int) -> None:
-    """Raise ValueError if a section of ``count`` interfaces may have no more."""
-    if count >= MOST_INTERFACES:
-        raise ValueError(f"more than {MOST_INTERFACES} interfaces in a section")
-
-
-def reason(index: int, interface: Interface) -> str:
-    """Return what is said of an interface that is missing."""
-    device = "a device" if interface.bus is None else interface.name
-    return f"nothing describes interface {index}, which is taken for {device} with times in ns"
+def reason(first: int, missing: Sequence[Interface]) -> str:
+    """Return what is said of interfaces that are missing, from the number ``first`` on: one, or several."""
+    if len(missing) == 1:
+        device = "a device" if missing[0].bus is None else missing[0].name
+        return f"nothing describes interface {first}, which is taken for {device} with times in ns"
+    last = first + len(missing) - 1
+    is_known = missing[0].bus is not None
+    taken = f"{missing[0].name} to {missing[-1].name}" if is_known else f"{len(missing)} devices"
+    return f"nothing describes interfaces {first} to {last}, which are taken for {taken} with times in ns"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Optional, Protocol, Union
 
 from . import frame
@@ -16,11 +16,9 @@ from .pcapng import (
     BYTE_ORDER_MAGIC,
     ENHANCED_PACKET,
     HEAD,
-    IF_NAME,
     INTERFACE,
     INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS,
-    LINKTYPE_KBUS,
     LITTLE,
     MAX_LENGTH,
     MAX_REST,
@@ -33,13 +31,14 @@ from .pcapng import (
     STATISTICS,
     U32,
     Block,
-    options_of,
     packet_of,
     section_header,
 )
 
 #: Why there is no block, if it is not all there
 FILE_ENDS = "the file ends inside a block"
+#: Places of a file that are told apart. All beyond are counted, as there may be one for every few bytes.
+MOST_DAMAGE = 1000
 
 _CHUNK = 1 << 20
 #: How many bytes of what looks like packets are looked at, beside two for each byte that is passed over
@@ -133,13 +132,11 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
     source = _Input(file)
     search = Search()
     order: Optional[str] = None
-    has_packets = False
     while source.have(1):
         found = block_at(source, order)
         if isinstance(found, Block):
             if found.kind == SECTION_HEADER:
-                order, has_packets = found.order, False
-            has_packets |= found.kind == ENHANCED_PACKET
+                order = found.order
             source.at += len(found.raw)
             yield found
             continue
@@ -149,13 +146,12 @@ def read_blocks(file: MaybeGzip) -> Iterator[Union[Block, Damage]]:
         if is_torn:
             source.at += source.left()
         else:
-            order = search.go_on(source, order, has_packets)
+            order = search.go_on(source, order)
         is_end = reason == FILE_ENDS and not source.left()
         yield Damage(begin, source.offset - begin, source.error if is_end and source.error else reason)
         if is_end:
             return
         if search.header_is_lost and order and not is_header(source):
-            has_packets = False
             yield header_in_place(order, begin)
     if source.error:
         yield Damage(source.offset, 0, source.error)
@@ -256,10 +252,10 @@ def _is_sane(source: Source, order: str, kind: int, length: int) -> bool:
     return bool((captured + 3) & ~3 == length - PACKET[order].size - OVERHEAD)
 
 
-def _candidates(*orders: str, descriptions: Sequence[str] = ()) -> re.Pattern[bytes]:
+def _candidates() -> re.Pattern[bytes]:
     """What may be the beginning of a block that can be trusted, or shows that there was a section header.
 
-    These are a section header, its magic number, packets of these ``orders``, and ``descriptions`` of those.
+    These are a section header, its magic number, and packets of either order.
     """
     # A header whose magic number is damaged is none.
     magic = [re.escape(struct.pack(order + "I", BYTE_ORDER_MAGIC)) for order in (LITTLE, BIG)]
@@ -268,20 +264,13 @@ def _candidates(*orders: str, descriptions: Sequence[str] = ()) -> re.Pattern[by
     # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
     fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
     length = [fours, b".", b".", b"[\\0-\\x0f]"]
-    kinds = [(order, ENHANCED_PACKET) for order in orders]
-    kinds += [(order, INTERFACE_DESCRIPTION) for order in descriptions]
-    for order, kind in kinds:
+    for order in (LITTLE, BIG):
         in_order = b"".join(length if order == LITTLE else length[::-1])
-        found.append(re.escape(U32[order].pack(kind)) + in_order)
+        found.append(re.escape(U32[order].pack(ENHANCED_PACKET)) + in_order)
     return re.compile(b"|".join(found), re.DOTALL)
 
 
-#: Where the section has its header and no packets yet
-_AT_BEGIN = {order: _candidates(order) for order in (LITTLE, BIG)}
-#: Where it has packets, so that what describes an interface belongs to another section
-_AMONG_PACKETS = {order: _candidates(order, descriptions=(LITTLE, BIG)) for order in (LITTLE, BIG)}
-#: Where a section's header is lost
-_BEHIND_HEADER = _candidates(LITTLE, BIG, descriptions=(LITTLE, BIG))
+_CANDIDATES = _candidates()
 
 
 class Search:
@@ -291,8 +280,8 @@ class Search:
     other, if somebody has sent such data. So for each byte of the file two at most are looked at, and some
     more; then the search goes on behind what has cost too much. ``begin`` is where reading began.
 
-    ``header_is_lost`` tells whether there was a section header, or the beginning of a section, in what has
-    been passed over since it was set to False.
+    ``header_is_lost`` tells whether there was a section header in what has been passed over since it was set
+    to False.
     """
 
     def __init__(self, begin: int = 0) -> None:
@@ -300,24 +289,19 @@ class Search:
         self._looked_at = 0
         self.header_is_lost = False
 
-    def go_on(self, source: Source, order: Optional[str], has_packets: bool) -> Optional[str]:
+    def go_on(self, source: Source, order: Optional[str]) -> Optional[str]:
         """Go on to that block, or to the end, and return the order of what is there.
 
-        Blocks begin at multiples of 4 from here. If no ``order`` is given, the section's header is lost: then
-        what describes an interface of a recorder is such a block as well. So it is if the section
-        ``has_packets``, and then the header of another one is lost.
+        Blocks begin at multiples of 4 from here. If no ``order`` is given, the section's header is lost.
 
         What ``source.have`` raises may come from here. Then the search can be gone on with.
         """
         if self.header_is_lost:
             order = None
-        words = _BEHIND_HEADER
-        if order:
-            words = _AMONG_PACKETS[order] if has_packets else _AT_BEGIN[order]
         while source.have(OVERHEAD):
-            match = words.search(source.data, source.at)
+            match = _CANDIDATES.search(source.data, source.at)
             while match and (match.start() - source.at) % 4:
-                match = words.search(source.data, match.start() + 1)
+                match = _CANDIDATES.search(source.data, match.start() + 1)
             if not match:
                 # The last two words of them may be the beginning of what is looked for.
                 source.at += (source.left() - 8) & ~3
@@ -326,7 +310,7 @@ class Search:
             if not source.have(OVERHEAD):
                 break
             if bytes(source.data[source.at : source.at + 8]) in _MAGIC_AND_VERSION:
-                self.header_is_lost, order, words = True, None, _BEHIND_HEADER
+                self.header_is_lost, order = True, None
                 source.at += 4
                 continue
             own = LITTLE if source.data[source.at] else BIG
@@ -336,8 +320,8 @@ class Search:
             found = block_at(source, own)
             if not isinstance(found, Block):
                 source.at += 4
-            elif _can_be_trusted(found):
-                self.header_is_lost |= found.kind == INTERFACE_DESCRIPTION
+            elif found.kind == SECTION_HEADER or has_frame(found):
+                self.header_is_lost |= found.order != order
                 return found.order
             else:
                 self._looked_at += len(found.raw)
@@ -345,24 +329,6 @@ class Search:
                 source.at += max(4, min(len(found.raw), excess & ~3))
         source.at += source.left()
         return order
-
-
-def _can_be_trusted(block: Block) -> bool:
-    """Return whether a recorder has made this."""
-    if block.kind == INTERFACE_DESCRIPTION:
-        return bus_of(block) is not None
-    return block.kind == SECTION_HEADER or has_frame(block)
-
-
-def bus_of(description: Block) -> Optional[int]:
-    """Return the number of the KBUS device that this describes, or None."""
-    linktype, _, _ = INTERFACE[description.order].unpack_from(description.raw, 8)
-    try:
-        options = dict(options_of(description, INTERFACE[description.order].size))
-    except ValueError:
-        return None
-    name = re.fullmatch(rb"kbus(\d{1,9})", options.get(IF_NAME, b""))
-    return int(name[1]) if name and linktype == LINKTYPE_KBUS else None
 
 
 def _is_no_block(source: Source, order: str) -> bool:
@@ -384,6 +350,12 @@ def has_frame(block: Block) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_of_another_recording(packet: Block, recording: Optional[int]) -> bool:
+    """Return whether a packet belongs to another recording than that of the section; None is any."""
+    origin = frame.origin_in(packet.raw, 8 + PACKET[packet.order].size) if recording is not None else None
+    return origin is not None and origin.recording != recording and has_frame(packet)
 
 
 def _order_of(magic: bytes) -> Optional[str]:

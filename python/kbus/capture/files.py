@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ class Policy:
 class Files:
     """The captures of one recorder, of which one at most is being written.
 
-    ``info`` gives the facts of a section's header when it begins. ``say`` is told what the user should know.
+    ``info`` gives the facts of a section's header that begins now. ``say`` is told what the user should know.
     All methods raise OSError if the disk is full or fails; nothing is torn by that, and they can be called
     again with the same.
     """
@@ -61,7 +62,7 @@ class Files:
     ) -> None:
         self._policy = policy
         self._buses = buses
-        self._info = info
+        self.info = info
         self._say = say
         self._series = Series(policy.directory, device, buses)
         with suppress(OSError):
@@ -83,6 +84,11 @@ class Files:
         self.last: Optional[Path] = None
         self.written = 0
 
+    @property
+    def messages(self) -> int:
+        """How many messages are in the file that is being written."""
+        return sum(self._received)
+
     def _begin_compressing(self) -> Compressor:
         compressor = Compressor(self._say)
         # A crash may have come before an earlier recorder had done it.
@@ -102,7 +108,7 @@ class Files:
             if info in (None, self._section):
                 return
             self.seal()
-        self._section = info or self._info()
+        self._section = info or self.info()
         before = list(lost_before or self._lost)
         file = self._new_file()
         try:
@@ -131,8 +137,26 @@ class Files:
                 return PartFile(path.with_name(path.name + SUFFIX))
 
     def append(self, data: bytes, received: Sequence[int], lost: Sequence[int]) -> None:
-        """Append whole blocks, with so many messages of each device, which has lost so many by now."""
+        """Append whole blocks, with so many messages of each device, which has lost so many by now.
+
+        Where no file may be so long, they are the first of the next one.
+        """
         self.begin()
+        try:
+            self._append(data)
+        except OSError as error:
+            if error.errno != errno.EFBIG or self._file is None or not any(self._received):
+                raise
+            self._say(f"{self._file.path.name} is as long as a file may be: {self.messages} messages")
+            self.seal()
+            self.begin()
+            self._append(data)
+        self.written += len(data)
+        self._received = [before + more for before, more in zip(self._received, received)]
+        self._lost = list(lost)
+        self._is_synced = False
+
+    def _append(self, data: bytes) -> None:
         assert self._file is not None
         try:
             self._file.append(data)
@@ -140,10 +164,6 @@ class Files:
             if self._file.is_torn:
                 self._give_up(self._file)
             raise
-        self.written += len(data)
-        self._received = [before + more for before, more in zip(self._received, received)]
-        self._lost = list(lost)
-        self._is_synced = False
 
     def due(self) -> float:
         """Return when ``tick`` has something to do next, by time.monotonic(), if nothing is appended."""
@@ -200,8 +220,10 @@ class Files:
 
     def _give_up(self, file: PartFile) -> None:
         self._file = None
-        file.close()
         self.unfinished += 1
+        # It is no news that the disk fails.
+        with suppress(OSError):
+            file.close()
 
     def _append_statistics(self, file: PartFile) -> None:
         now = time.time_ns()

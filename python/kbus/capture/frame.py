@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a packet of a capture holds: a header of 32 bytes, and then the KBUS message exactly as read.
+"""What a packet of a capture holds: a header of 40 bytes, and then the KBUS message exactly as read.
 
 The header, in the byte order of the machine that recorded it:
 
@@ -7,14 +7,19 @@ The header, in the byte order of the machine that recorded it:
 offset type
 ====== ==== ===============================================================
 0      u16  version of this layout, 1
-2      u16  length of the header, 32: the message begins there
+2      u16  length of the header, 40: the message begins there
 4      u32  CRC-32 (of zlib) of all that follows this word, the message too
 8      u64  recorder's sequence number
 16     u64  CLOCK_MONOTONIC when the message was sent, ns
 24     u64  messages that this KSock had lost by then
+32     u32  N of /dev/kbusN
+36     u32  the recording, as the section's header tells it too
 ====== ==== ===============================================================
 
-That is the byte order of the section, unless a tool has written the section anew on a machine of the
+So a packet tells by itself which device's it is, and whether it belongs to the section that it is in.
+Recorders did not always write the last two words: then the length is 32, and the interface tells the device.
+
+The byte order is that of the section, unless a tool has written the section anew on a machine of the
 other one: editcap and mergecap do, and leave packets as they are. So it is the version that tells it.
 """
 
@@ -22,7 +27,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from .. import abi
 from .pcapng import BIG, LITTLE, NATIVE
@@ -32,7 +37,13 @@ VERSION = 1
 START = {order: struct.Struct(order + "HHI") for order in (LITTLE, BIG)}
 #: sequence, mono_ns, lost
 FACTS = {order: struct.Struct(order + "3Q") for order in (LITTLE, BIG)}
-LENGTH = START[NATIVE].size + FACTS[NATIVE].size
+#: bus, recording
+ORIGIN = {order: struct.Struct(order + "2I") for order in (LITTLE, BIG)}
+#: Of a header without an origin, which is the shortest, and with it
+LEAST = START[NATIVE].size + FACTS[NATIVE].size
+LENGTH = LEAST + ORIGIN[NATIVE].size
+#: No device has a higher number, nor a name of more digits
+MOST_BUS = 999_999_999
 
 _VERSION_BYTES = {order: struct.pack(order + "H", VERSION) for order in (LITTLE, BIG)}
 _EXTENSION_WORDS = 2 * abi.ORIG_FROM.size // 4
@@ -52,6 +63,13 @@ class Frame(NamedTuple):
     lost: int
 
 
+class Origin(NamedTuple):
+    """Where a message is from: the number of the device, and the recording, see ``header.recording_of``."""
+
+    bus: int
+    recording: int
+
+
 def order_of(packet: bytes) -> str:
     """Return the byte order of a packet. Raises ValueError if it is of another version than this."""
     for order in (LITTLE, BIG):
@@ -62,23 +80,35 @@ def order_of(packet: bytes) -> str:
     )
 
 
-def decode(packet: bytes, order: str) -> tuple[Frame, bytes]:
-    """Return the frame, and the message in the order in which it was recorded.
+def origin_in(data: bytes, begin: int = 0) -> Optional[Origin]:
+    """Return what the packet that begins there says of its origin, if it does, whether or not it is whole."""
+    for order in (LITTLE, BIG):
+        if data[begin : begin + 2] == _VERSION_BYTES[order] and len(data) >= begin + LENGTH:
+            _, length, _ = START[order].unpack_from(data, begin)
+            return Origin(*ORIGIN[order].unpack_from(data, begin + LEAST)) if length >= LENGTH else None
+    return None
+
+
+def decode(packet: bytes, order: str) -> tuple[Frame, Optional[Origin], bytes]:
+    """Return the frame, the origin if there is one, and the message in the order in which it was recorded.
 
     Raises ValueError, which names the cause, if the packet is damaged or of another version.
     """
-    if len(packet) < LENGTH:
-        raise ValueError(f"a packet of {len(packet)} bytes, and the header alone has {LENGTH}")
+    if len(packet) < LEAST:
+        raise ValueError(f"a packet of {len(packet)} bytes, and the header alone has {LEAST}")
     version, length, crc = START[order].unpack_from(packet)
     if version != VERSION:
         raise ValueError(f"a packet of version {version}, and only {VERSION} is known")
-    if not LENGTH <= length <= len(packet) or length % 4:
+    if not LEAST <= length <= len(packet) or length % 4:
         raise ValueError(
             f"a packet of {len(packet)} bytes whose header says that it has {length} bytes itself"
         )
     if zlib.crc32(packet[START[order].size :]) != crc:
         raise ValueError("a packet whose checksum is wrong")
-    return Frame(*FACTS[order].unpack_from(packet, START[order].size)), packet[length:]
+    origin = Origin(*ORIGIN[order].unpack_from(packet, LEAST)) if length >= LENGTH else None
+    if origin and origin.bus > MOST_BUS:
+        raise ValueError(f"a packet of device {origin.bus}, and {MOST_BUS} is the most")
+    return Frame(*FACTS[order].unpack_from(packet, START[order].size)), origin, packet[length:]
 
 
 def native(message: bytes, order: str) -> bytes:

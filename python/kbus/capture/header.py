@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
@@ -12,6 +13,8 @@ LOST_BEFORE = "lost_before"
 #: How many names ``bindings`` lacks, because a comment has no room for all of them
 LEFT_OUT = "bindings_left_out"
 
+#: What tells one recording from another
+_OF_RECORDING = ("device", "boot_id", "load_id", "bus")
 _LONGEST = 0xFFFF
 _ALL = "$.*"
 
@@ -72,30 +75,56 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def recording_of(info: Mapping[str, Any]) -> int:
+    """Return the number by which packets tell that they are of this recording.
+
+    It is the CRC-32 of a JSON list without blanks: the machine, the boot, the load, and the devices.
+    """
+    return zlib.crc32(_dump([encodable(info.get(key)) for key in _OF_RECORDING]).encode())
+
+
 def info_in(comment: bytes) -> Optional[dict[str, Any]]:
     """Return what a recorder says in a comment, or None if the comment is of another tool.
 
     Of the keys only those are there that mean something. Raises ValueError if one of them has a value of
-    another kind.
+    another kind, or if the comment begins like a recorder's, and is none.
     """
+    # A header may have millions of comments, and each would be looked at.
+    if not comment.startswith(b"{"):
+        return None
     try:
         said = json.loads(comment)
     except RecursionError:
         raise ValueError("a section header whose comment is nested too deeply") from None
     except ValueError:
+        if not _is_more_than_json(comment):
+            raise ValueError("a section header whose comment is no JSON") from None
         return None
-    if not isinstance(said, dict) or "recorder" not in said:
-        return None
+    if "recorder" not in said:
+        raise ValueError("a section header whose comment lacks the recorder")
     info = {key: said[key] for key in _KEYS if key in said}
     for key, value in info.items():
         is_right, kind = _KEYS[key]
         if not is_right(value):
             raise ValueError(f"a section header whose {key} is not {kind}")
-    return {key: _encodable(value) for key, value in info.items()}
+    bus = info.get("bus")
+    if isinstance(bus, list) and len(set(bus)) != len(bus):
+        raise ValueError("a section header whose bus has a number twice")
+    return {key: encodable(value) for key, value in info.items()}
 
 
-def _encodable(value: Any) -> Any:
+def _is_more_than_json(comment: bytes) -> bool:
+    """Return whether JSON is there, and more behind it: mergecap does that."""
+    text = comment.decode("utf-8", "replace").rstrip()
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)
+
+
+def encodable(value: Any) -> Any:
     """Return the value with escapes in place of what JSON can say and UTF-8 can not, lone surrogates."""
     if isinstance(value, list):
-        return [_encodable(each) for each in value]
+        return [encodable(each) for each in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Optional
 
 from .header import LOST_BEFORE
-from .reader import Facts, Section
+from .reader import Facts
 
 
 class Losses:
@@ -18,22 +18,27 @@ class Losses:
 
     def __init__(self) -> None:
         self._spans: dict[Optional[int], tuple[int, int]] = {}
+        self._before: dict[Optional[int], int] = {}
+        #: Of so many interfaces
+        self._known = 0
 
     def add(self, facts: Facts) -> None:
         """Count what this message tells. They come in their order."""
         if "recorder" not in facts.section.info:
             return
         span = self._spans.get(facts.bus)
-        first = span[0] if span else _before(facts.section).get(facts.bus, facts.lost)
+        first = span[0] if span else self._lost_before(facts)
         self._spans[facts.bus] = first, facts.lost
+
+    def _lost_before(self, facts: Facts) -> int:
+        interfaces, before = facts.section.interfaces, facts.section.info.get(LOST_BEFORE, [])
+        # There may be more of them by now.
+        for index in range(self._known, min(len(interfaces), len(before))):
+            self._before[interfaces[index].bus] = before[index]
+            self._known += 1
+        return self._before.get(facts.bus, facts.lost)
 
     def of(self, bus: Optional[int]) -> int:
         """How many messages of this device."""
         first, last = self._spans.get(bus, (0, 0))
         return max(0, last - first)
-
-
-def _before(section: Section) -> dict[Optional[int], int]:
-    return {
-        interface.bus: lost for interface, lost in zip(section.interfaces, section.info.get(LOST_BEFORE, []))
-    }

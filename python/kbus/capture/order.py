@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from .reader import Reader
+from .series import by_any_name
 
 
 def by_recording(paths: Iterable[Path]) -> list[Path]:
@@ -27,7 +29,7 @@ def by_recording(paths: Iterable[Path]) -> list[Path]:
 def _first(path: Path) -> tuple[str, float]:
     """The boot id, or the path where there is none, and the time of the first message, in ns."""
     try:
-        with Reader(path, strict=False) as reader:
+        with by_any_name(path, partial(Reader, strict=False)) as reader:
             record = next(reader, None)
             sections = reader.sections
     except OSError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Optional
 
 from .. import Message, abi
+from ..names import OWN_PREFIX
 from .reader import Record
 
 _KEPT_FLAGS = abi.BIT_URGENT | abi.BIT_ALL_OR_WAIT | abi.BIT_ALL_OR_FAIL | abi.BIT_EXTENDED | abi.BITS_USER
@@ -52,8 +53,9 @@ class Casting:
 
     Without ``requests``, everything is announced: Requests and replies too, so that who listens hears them
     and nobody answers. With it, Requests are sent as such, to whoever is the replier now, and recorded
-    replies are left out. What KBUS itself made can't be sent. ``names`` maps beginnings of names, in whole
-    words, to others; the longest that fits is taken.
+    replies are left out. What KBUS itself made can't be sent, nor what has a name that only KBUS and replies
+    may have, as errors of repliers do. ``names`` maps beginnings of names, in whole words, to others; the
+    longest that fits is taken.
     """
 
     def __init__(self, requests: bool = False, names: Optional[Mapping[str, str]] = None) -> None:
@@ -64,12 +66,15 @@ class Casting:
         """Return what is to be sent, or None."""
         if message.is_synthetic() or (self._requests and message.is_reply()):
             return None
+        name = self._mapped(message.name)
+        if name.startswith(OWN_PREFIX):
+            return None
         flags = message.flags & _KEPT_FLAGS
         if self._requests and message.is_request():
             flags |= abi.BIT_WANT_A_REPLY
         keeps_id = message.id is not None and message.id.network_id
         return Message(
-            self._mapped(message.name),
+            name,
             message.data,
             orig_from=message.orig_from,
             final_to=message.final_to,

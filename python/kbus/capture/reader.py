@@ -18,7 +18,7 @@ from .. import Message, names, wire
 from ..messages import received
 from . import assumed, frame, header, pcapng
 from .assumed import Interface
-from .blocks import Damage, bus_of, read_blocks
+from .blocks import MOST_DAMAGE, Damage, is_of_another_recording, read_blocks
 from .gunzip import MaybeGzip
 from .pcapng import Block
 
@@ -45,11 +45,19 @@ class Section:
         """The numbers of the devices, in the order of the interfaces; none if they are not known."""
         return assumed.buses_of(self.info)
 
+    @cached_property
+    def recording(self) -> Optional[int]:
+        """The number by which packets tell that they are of this section; None if no recorder tells it."""
+        return header.recording_of(self.info) if "recorder" in self.info else None
 
-#: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
-_TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
-_NAME = re.compile("kbus([0-9]{1,9})")
+
+#: Sections and statistics that a Reader keeps
+MOST_SECTIONS, _MOST_STATISTICS = 1000, 10_000
+#: Bytes of what describes the sections that it keeps
+_ROOM = 4 << 20
 _LATEST = (1 << 64) - 1
+#: What is open already, such as a pipe from another program
+_DESCRIPTOR = re.compile(r"/dev/(stdin|fd/\d+)|/proc/(self|\d+)/fd/\d+")
 
 
 class Facts(NamedTuple):
@@ -96,8 +104,13 @@ class Reader:
     Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
 
     ``strict``: what is damaged raises CaptureError. Otherwise it is passed over, and said in ``damage``, so
-    that nothing is left out in silence; what is undamaged after it is found again. Recorded statistics are in
-    ``statistics``, the sections in ``sections``, as far as has been read.
+    that nothing is left out in silence; what is undamaged after it is found again. ``damage`` has the first
+    1000 places, and ``more_damage`` counts those that come after them.
+
+    ``section`` is the section that has been read last. ``sections`` has the first 1000, fewer if their
+    headers and descriptions are longer than 4 MiB, and ``more_sections`` counts those that come after them.
+    ``latest`` is the last of the recorded statistics, and ``statistics`` has those of ``sections``, the first
+    10000. Memory for all of them would be many times the size of a file of gzip.
 
     Raises OSError if the file can't be read.
     """
@@ -112,9 +125,13 @@ class Reader:
             file = source
         self.strict = strict
         self.damage: list[Damage] = []
+        self.more_damage = 0
+        self.latest: Optional[Statistics] = None
         self.statistics: list[Statistics] = []
+        self.section: Optional[Section] = None
         self.sections: list[Section] = []
-        self._has_packets = False
+        self.more_sections = 0
+        self._room = _ROOM
         self._blocks = self._read(MaybeGzip(file))
 
     def __enter__(self) -> Reader:
@@ -157,51 +174,65 @@ class Reader:
                 continue
             yield found, record
 
+    def leave_out(self, damage: Damage) -> None:
+        """Note in ``damage`` what is of no use to who reads ``blocks``. Raises CaptureError if ``strict``."""
+        self._damaged(damage)
+
     def _damaged(self, damage: Damage) -> None:
         if self.strict:
             raise CaptureError(f"{self.name}: at byte {damage.offset}: {damage.reason}")
-        self.damage.append(damage)
+        if len(self.damage) < MOST_DAMAGE:
+            self.damage.append(damage)
+        else:
+            self.more_damage += 1
 
     def _take(self, block: Block) -> Optional[Record]:
         if block.kind == pcapng.SECTION_HEADER:
-            self._begin_section(block)
-            self.sections[-1].info.update(info_of(block))
-        elif block.kind == pcapng.INTERFACE_DESCRIPTION:
-            section = self.sections[-1]
-            is_lost = assumed.is_of_another_section(section.buses, len(section.interfaces), bus_of(block))
-            if self._has_packets and "recorder" in section.info and is_lost:
-                self._begin_section(block)
-                self._damaged(Damage(block.offset, 0, assumed.HEADER_IS_LOST))
-            self._describe(block, self.sections[-1])
+            self._begin(block).info.update(info_of(block))
+            return None
+        # No block comes before a section header, or one in place of it.
+        assert self.section is not None
+        section = self.section
+        if block.kind == pcapng.INTERFACE_DESCRIPTION:
+            self._room -= len(block.raw)
+            self._describe(block, section)
         elif block.kind == pcapng.INTERFACE_STATISTICS:
-            self.statistics.append(_statistics(block, self.sections[-1]))
+            self.latest = _statistics(block, section)
+            if not self.more_sections and len(self.statistics) < _MOST_STATISTICS:
+                self.statistics.append(self.latest)
         elif block.kind == pcapng.ENHANCED_PACKET:
-            self._has_packets = True
-            section, count = self.sections[-1], len(self.sections[-1].interfaces)
+            if is_of_another_recording(block, section.recording):
+                self._damaged(Damage(block.offset, 0, assumed.HEADER_IS_LOST))
+                section = self._begin(block)
+            count = len(section.interfaces)
             if pcapng.interface_of(block) >= count and not self.strict:
                 self._assume(assumed.for_packet(block, section.buses, count), block, section)
             return _record(block, section)
         return None
 
-    def _begin_section(self, block: Block) -> None:
-        self.sections.append(Section(block.order, block.offset, {}))
-        self._has_packets = False
+    def _begin(self, block: Block) -> Section:
+        """Begin a section with this block."""
+        self.section = Section(block.order, block.offset, {})
+        if len(self.sections) < MOST_SECTIONS and self._room > 0:
+            self.sections.append(self.section)
+        else:
+            self.more_sections += 1
+        if block.kind == pcapng.SECTION_HEADER:
+            self._room -= len(block.raw)
+        return self.section
 
     def _describe(self, block: Block, section: Section) -> None:
-        interfaces = section.interfaces
-        assumed.check_room(len(interfaces))
-        # If it is damaged, the messages need not be lost with it.
-        interfaces.append(assumed.damaged(section.buses, len(interfaces)))
-        described = interface_from(block)
-        interfaces.pop()
-        self._assume(assumed.before(section.buses, len(interfaces), described.bus), block, section)
-        interfaces.append(described)
+        missing, interface, wrong = assumed.described(block, section.buses, len(section.interfaces))
+        self._assume(missing, block, section)
+        section.interfaces.append(interface)
+        if wrong:
+            raise ValueError(wrong)
 
     def _assume(self, missing: list[Interface], block: Block, section: Section) -> None:
         """Go on as if these had been described before the block."""
-        for each in missing:
-            self._damaged(Damage(block.offset, 0, assumed.reason(len(section.interfaces), each)))
-            section.interfaces.append(each)
+        if missing:
+            self._damaged(Damage(block.offset, 0, assumed.reason(len(section.interfaces), missing)))
+            section.interfaces.extend(missing)
 
 
 def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
@@ -215,7 +246,9 @@ def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not (stat.S_ISREG(mode) or os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:")):
+        # A link in a directory may lead to a pipe of somebody who never writes.
+        may_be_pipe = _DESCRIPTOR.fullmatch(os.fspath(path)) and stat.S_ISFIFO(mode)
+        if not (stat.S_ISREG(mode) or may_be_pipe):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         os.set_blocking(fd, True)
     except BaseException:
@@ -230,23 +263,6 @@ def info_of(block: Block) -> dict[str, Any]:
         if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
             return info
     return {}
-
-
-def interface_from(block: Block) -> Interface:
-    """Return the interface that a block describes. Raises ValueError if that is damaged."""
-    linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
-    name, ticks = "", _TICKS[b"\x06"]
-    for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
-        if code == pcapng.IF_NAME:
-            name = value.decode("utf-8", "backslashreplace")
-        elif code == pcapng.IF_TSRESOL:
-            if value not in _TICKS:
-                raise ValueError(f"an interface with if_tsresol {value[:4].hex()}, and not 06 or 09")
-            ticks = _TICKS[value]
-    number = _NAME.fullmatch(name)
-    if number and linktype != pcapng.LINKTYPE_KBUS:
-        raise ValueError(f"{name} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
-    return Interface(name, int(number[1]) if number else None, linktype, ticks)
 
 
 def _nanoseconds(ticks: int, interface: Interface) -> int:
@@ -286,9 +302,9 @@ def _record(block: Block, section: Section) -> Record:
     if interface.linktype != pcapng.LINKTYPE_KBUS:
         raise ValueError(f"a packet of link type {interface.linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
     order = frame.order_of(packet)
-    said, recorded = frame.decode(packet, order)
+    said, origin, recorded = frame.decode(packet, order)
     message = frame.native(recorded, order)
     wire.check(message)
     check_name(wire.name_of(message))
-    facts = Facts(*said, interface.bus, block.offset, section)
+    facts = Facts(*said, origin.bus if origin else interface.bus, block.offset, section)
     return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)

@@ -9,20 +9,26 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from .blocks import first_block
-from .compress import GZIP
+from .compress import GZIP, is_own
 from .gunzip import MaybeGzip
+from .header import encodable
 from .identity import bus_of, file_prefix
 from .part import PART
 from .reader import info_of, open_file
 
 SUFFIX = ".pcapng"
-#: What names of captures end in. Of files whose names differ in that alone, the first has all that there is.
-SUFFIXES = (SUFFIX, SUFFIX + GZIP, SUFFIX + PART, SUFFIX + GZIP + PART)
+#: What the name of a recovered capture has before SUFFIX
+RECOVERED = ".recovered"
 _SEALED = (SUFFIX, SUFFIX + GZIP)
+#: What names of captures end in. Of files whose names differ in that alone, the first has all that there is,
+#: or that is undamaged.
+SUFFIXES = (*(RECOVERED + each for each in _SEALED), *_SEALED, *(each + PART for each in _SEALED))
 _CHUNK = 1 << 18
+
+_T = TypeVar("_T")
 
 
 def stem(name: str) -> str:
@@ -33,24 +39,49 @@ def stem(name: str) -> str:
 def each_once(names: Iterable[str]) -> list[str]:
     """Return the names of captures, of each recording one: not also what it was made of, or is made into."""
     chosen: dict[str, str] = {}
+    # What was recovered several times has the longest name.
+    ordered = sorted(names, key=len, reverse=True)
     for suffix in SUFFIXES:
-        for name in names:
+        for name in ordered:
             if name.endswith(suffix):
-                chosen.setdefault(name[: -len(suffix)], name)
+                chosen.setdefault(_without_recovered(name[: -len(suffix)]), name)
     return sorted(chosen.values())
+
+
+def by_any_name(path: Path, read: Callable[[Path], _T]) -> _T:
+    """Return what ``read`` gives of a capture that is in a directory, also if it gets its next name before.
+
+    Raises OSError.
+    """
+    while True:
+        try:
+            return read(path)
+        except FileNotFoundError:
+            same = [name for name in os.listdir(path.parent) if stem(name) == stem(path.name)]
+            now = each_once(same)
+            if not now or now[0] == path.name:
+                raise
+            path = path.with_name(now[0])
+
+
+def _without_recovered(name: str) -> str:
+    while name.endswith(RECOVERED):
+        name = name[: -len(RECOVERED)]
+    return name
 
 
 class Series:
     """The captures that recorders of a machine's devices, ``buses``, leave in a directory.
 
-    Their names begin with ``prefix``, and their headers tell the same machine and devices: what else is
-    called like that is somebody else's.
+    Their names begin with ``prefix``, their headers tell the same machine and devices, and they belong to the
+    user who asks: what else is called like that is somebody else's.
     """
 
     def __init__(self, directory: Path, device: str, buses: Sequence[int]) -> None:
         self.directory = directory
         self.prefix = file_prefix(device, list(buses))
-        self._whose = device, bus_of(buses)
+        # As ``info_in`` gives it: the name may have bytes that are not UTF-8.
+        self._whose = encodable(device), bus_of(buses)
         self._known: dict[str, bool] = {}
 
     def sealed(self) -> list[Path]:
@@ -107,10 +138,10 @@ def begins_with(zipped: Path, part: Path) -> bool:
 
 
 def _first_info(path: Path) -> Optional[dict[str, Any]]:
-    """Return what the header of a capture says; None if it is none, or has no header."""
+    """Return what the header of an own capture says; None if it is none, or has no header."""
     try:
         with open_file(path, os.O_NOFOLLOW) as file:
-            block = first_block(MaybeGzip(file))
+            block = first_block(MaybeGzip(file)) if is_own(os.fstat(file.fileno())) else None
             return info_of(block) if block else None
     except (OSError, ValueError, zlib.error):
         pass

@@ -28,6 +28,7 @@ class Source:
         self._queue = queue or _LONGEST_QUEUE
         self._room = room
         self._lost_before = 0
+        #: how many messages KBUS has dropped, and ``miss`` was told of, since this was made; it never falls
         self.lost = 0
         self._ksock: Optional[Ksock] = None
 
@@ -71,6 +72,11 @@ class Source:
         batch = self.ksock.receive_bytes(self._room)
         self.lost = self._lost_before + batch.lost
         return batch
+
+    def miss(self, count: int) -> None:
+        """Count messages as lost that were received, and are in no file."""
+        self._lost_before += count
+        self.lost += count
 
 
 def _bind(ksock: Ksock, name: str) -> None:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from .. import Message, MessageId
+from ..failed import is_failed
+from . import pcapng
 from .blocks import Damage
 from .losses import Losses
 from .reader import Reader, Record, Section
+
+#: Requests whose answer is looked for
+_MOST_ASKED = 10_000
 
 
 @dataclass
@@ -20,6 +26,8 @@ class Name:
     bytes: int = 0
     requests: int = 0
     replies: int = 0
+    #: Requests to which the replier answered that it failed
+    failed: int = 0
 
 
 @dataclass
@@ -29,10 +37,12 @@ class Summary:
     ``bytes`` are those of the messages, headers included. ``first_ns`` and ``last_ns`` are the earliest and
     the latest time (CLOCK_REALTIME), ``seconds`` how long it took by CLOCK_MONOTONIC, which nobody sets.
     ``lost`` is what the recorder's KSocks had lost at the end, as the statistics or else the last messages
-    say. ``missing`` is how many sequence numbers are left out between the first and the last: what the
-    recorder had, and the file has not. ``steps_back`` counts where the clock was set back. ``is_sealed``
-    tells whether the last section has the statistics of all its interfaces. ``seconds``, ``lost`` and
-    ``missing`` leave out sections that do not say what they are a recording of.
+    say. ``missing`` is how many sequence numbers are left out between the first and the last, or how many
+    more messages the statistics count: what the recorder had, and the file has not. ``steps_back`` counts
+    where the clock was set back. ``is_sealed`` tells whether the last section has the statistics of all its
+    interfaces. ``seconds``, ``lost`` and ``missing`` leave out sections that do not say what they are a
+    recording of. ``sections`` has what the headers of those sections say that a ``Reader`` keeps, and
+    ``more_sections`` counts the others. ``damage`` and ``more_damage`` are those of a ``Reader``.
     """
 
     path: Path
@@ -50,40 +60,75 @@ class Summary:
     names: dict[str, Name] = field(default_factory=dict)
     buses: dict[int, int] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
+    more_damage: int = 0
+    more_sections: int = 0
 
 
 class _Span:
     """Where one section has come to."""
 
-    def __init__(self) -> None:
+    def __init__(self, section: Optional[Section]) -> None:
+        self.section = section
+        #: interfaces that have statistics, and how many messages these count
+        self.sealed: set[int] = set()
+        self.received = 0
         self.last: Optional[Record] = None
+        self.messages = 0
+        self.missing = 0
         self.losses = Losses()
+        #: names of the last Requests, by bus and id
+        self.asked: dict[tuple[Optional[int], MessageId], Name] = {}
+
+    def is_sealed(self) -> bool:
+        """Whether all interfaces have statistics, and there is one."""
+        return bool(self.section and 0 < len(self.section.interfaces) == len(self.sealed))
+
+    def end(self, summary: Summary) -> None:
+        """Add what is missing and lost in this section, which has no more blocks."""
+        if self.section is None:
+            return
+        if self.section.recording is not None:
+            summary.missing += max(self.missing, self.received - self.messages)
+        if self.messages:
+            interfaces = enumerate(self.section.interfaces)
+            buses = {each.bus for index, each in interfaces if index not in self.sealed}
+            summary.lost += sum(map(self.losses.of, buses))
+
+    def count_failure(self, bus: Optional[int], message: Message, name: Name) -> None:
+        """Let a Request of this name that is answered with an error count as failed."""
+        if message.id and message.is_request():
+            self.asked[bus, message.id] = name
+            if len(self.asked) > _MOST_ASKED:
+                del self.asked[next(iter(self.asked))]
+        elif message.in_reply_to:
+            request = self.asked.pop((bus, message.in_reply_to), None)
+            if request and is_failed(message):
+                request.failed += 1
 
 
 def summarize(path: Path) -> Summary:
     """Read a capture, as far as it is undamaged. Raises OSError."""
     summary = Summary(path, path.stat().st_size)
-    spans: dict[int, _Span] = {}
+    span = _Span(None)
     with Reader(path, strict=False) as reader:
-        for record in reader:
-            span = spans.setdefault(record.facts.section.offset, _Span())
-            _add(summary, span, record)
+        for block, record in reader.blocks():
+            if reader.section is not span.section:
+                span.end(summary)
+                span = _Span(reader.section)
+            if record:
+                _add(summary, span, record)
+            elif block.kind == pcapng.INTERFACE_STATISTICS and reader.latest:
+                span.sealed.add(reader.latest.interface)
+                span.received += reader.latest.received
+                summary.lost += reader.latest.dropped
+        span.end(summary)
+        if reader.section is not span.section:
+            span = _Span(reader.section)
+        summary.is_sealed = span.is_sealed()
         summary.sections = [section.info for section in reader.sections]
-        last = reader.sections[-1] if reader.sections else None
-        summary.is_sealed = bool(last and last.interfaces) and not _unsealed(reader, reader.sections[-1])
-        summary.damage = reader.damage
-        summary.lost = sum(each.dropped for each in reader.statistics)
-        for section in reader.sections:
-            if section.offset in spans:
-                buses = {section.interfaces[index].bus for index in _unsealed(reader, section)}
-                summary.lost += sum(map(spans[section.offset].losses.of, buses))
+        summary.more_sections = reader.more_sections
+        summary.damage, summary.more_damage = reader.damage, reader.more_damage
     return summary
-
-
-def _unsealed(reader: Reader, section: Section) -> list[int]:
-    """The interfaces of a section that have no statistics."""
-    sealed = {each.interface for each in reader.statistics if each.section is section}
-    return [index for index in range(len(section.interfaces)) if index not in sealed]
 
 
 def _add(summary: Summary, span: _Span, record: Record) -> None:
@@ -98,13 +143,15 @@ def _add(summary: Summary, span: _Span, record: Record) -> None:
     name.bytes += length
     name.requests += message.is_request()
     name.replies += message.is_reply()
+    span.count_failure(facts.bus, message, name)
     if facts.bus is not None:
         summary.buses[facts.bus] = summary.buses.get(facts.bus, 0) + 1
+    span.messages += 1
     span.losses.add(facts)
     if span.last is not None:
         # A tool that has put several recordings together leaves one section, which names none of them.
         if "recorder" in facts.section.info:
-            summary.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
+            span.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
             summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
         summary.steps_back += time_ns < span.last.time_ns
     span.last = record

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from . import frame, pcapng
-from .frame import Frame
-from .header import comment_of
+from .frame import Frame, Origin
+from .header import comment_of, recording_of
 
 #: A block with a packet, up to the message: block, packet, frame
 _PACKET_HEADS = {order: struct.Struct(order + "7I HHI") for order in (pcapng.LITTLE, pcapng.BIG)}
@@ -22,25 +22,34 @@ _BESIDES_PACKET = pcapng.PACKET[pcapng.NATIVE].size + pcapng.OVERHEAD
 Arrival = tuple[int, int, int, bytes]
 
 
-def packets(order: str, sequence: int, offset: int, arrivals: Iterable[Arrival]) -> list[bytes]:
+def origins_of(info: Mapping[str, Any], buses: Sequence[int]) -> list[Origin]:
+    """Return what the packets of each interface say of their origin; ``info`` are facts of the header."""
+    recording = recording_of(info)
+    return [Origin(bus, recording) for bus in buses]
+
+
+def packets(
+    order: str, origins: Sequence[Origin], sequence: int, offset: int, arrivals: Iterable[Arrival]
+) -> list[bytes]:
     """Return the blocks of messages, each in pieces to be joined.
 
-    ``sequence`` is the number of the first of them; those of the others follow on. ``offset`` is
-    CLOCK_REALTIME less CLOCK_MONOTONIC, in ns. A message is whole words in the byte order of ``order``, as it
-    was read.
+    ``origins`` are those of the interfaces. ``sequence`` is the number of the first message; those of the
+    others follow on. ``offset`` is CLOCK_REALTIME less CLOCK_MONOTONIC, in ns. A message is whole words in
+    the byte order of ``order``, as it was read.
     """
     pack_head, pack_facts, pack_length = (
         _PACKET_HEADS[order].pack,
         frame.FACTS[order].pack,
         pcapng.U32[order].pack,
     )
+    packed = [frame.ORIGIN[order].pack(*each) for each in origins]
     pieces: list[bytes] = []
     for mono_ns, interface, lost, message in arrivals:
         high, low = divmod(mono_ns + offset, 1 << 32)
         original = len(message) + frame.LENGTH
         captured = min(original, pcapng.MAX_PACKET)
         length = captured + _BESIDES_PACKET
-        facts = pack_facts(sequence, mono_ns, lost)
+        facts = pack_facts(sequence, mono_ns, lost) + packed[interface]
         head = pack_head(
             pcapng.ENHANCED_PACKET, length, interface, high, low, captured, original,
             frame.VERSION, frame.LENGTH, zlib.crc32(message, zlib.crc32(facts)),
@@ -76,6 +85,7 @@ class Writer:
     ) -> None:
         self._file = file
         self._order = order
+        self._origins = origins_of(info, buses)
         self.received = [0] * len(buses)
         file.write(section_start(order, info, buses))
 
@@ -85,7 +95,7 @@ class Writer:
         ``first`` is what is said of the first of them; the sequence numbers of the others follow on.
         """
         arrivals = [(first.mono_ns, interface, first.lost, message) for message in messages]
-        blocks = packets(self._order, first.sequence, time_ns - first.mono_ns, arrivals)
+        blocks = packets(self._order, self._origins, first.sequence, time_ns - first.mono_ns, arrivals)
         self._file.write(b"".join(blocks))
         self.received[interface] += len(messages)
 
