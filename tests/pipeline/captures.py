@@ -9,6 +9,7 @@ from typing import Any
 
 from kbus import Message
 from kbus.capture import Frame, Writer, pcapng
+from kbus.capture.identity import bus_of
 
 #: 2026-03-01T12:00:00Z
 NOON = 1_772_366_400 * 1_000_000_000
@@ -49,7 +50,10 @@ def capture(
 ) -> bytes:
     """The bytes of a capture with these messages, in turn on each of the buses."""
     file = io.BytesIO()
-    writer = Writer(file, section or info(), buses, order)
+    said = section or info()
+    if tuple(buses) != (0,):
+        said = {**said, "bus": bus_of(buses)}
+    writer = Writer(file, said, buses, order)
     for number, message in enumerate(messages):
         raw = message.to_bytes() if order == pcapng.NATIVE else swapped(message.to_bytes())
         frame = Frame(first + number, mono_ns + number * step_ns, 0)

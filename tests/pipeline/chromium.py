@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+from html import unescape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.image
 import numpy as np
 
-_SCRIPT = "<script>document.title = 'wide ' + document.documentElement.scrollWidth</script>"
+#: The report lets no script run but its own.
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+#: The option for a screen in the dark
+DARK = "--blink-settings=preferredColorScheme=0"
 
 
 class Picture(NamedTuple):
@@ -33,35 +38,41 @@ class Chromium:
             "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
             f"--user-data-dir={self._where / 'profile'}", *options,
         ]  # fmt: skip
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
-    def _dom(self, page: Path, width: int) -> str:
-        return self._run(f"--window-size={width},2000", "--dump-dom", page.as_uri())
-
-    def text(self, page: Path, width: int) -> str:
-        """What the page says once it is shown."""
-        return re.sub("<[^>]*>", " ", self._dom(page, width))
-
-    def scroll_width(self, page: Path, width: int) -> int:
-        """How wide the page is, in pixels, on a screen that is so wide."""
+    def result(self, page: Path, script: str, width: int, *options: str) -> Any:
+        """What an expression is, once the page is shown on a screen of this width; it may be a promise."""
         # Chromium has no window narrower than 500 pixels; a frame can be.
-        inner = self._where / "inner.html"
-        inner.write_text(page.read_text() + _SCRIPT.replace("document.title", "parent.document.title"))
-        outer = self._where / "outer.html"
+        inner, outer = self._where / "inner.html", self._where / "outer.html"
+        wanted = f"parent.document.title = JSON.stringify(await ({script}))"
+        asked = f"<script>addEventListener('load', async () => {{ {wanted} }})</script>"
+        inner.write_text(_POLICY.sub("", page.read_text()).replace("</body>", f"{asked}</body>"))
         outer.write_text(
+            '<html lang="en"><title></title>'
             f'<iframe src="{inner.name}" style="width: {width}px; height: 2000px; border: 0"></iframe>'
         )
         dom = self._run(
-            "--window-size=1600,2000", "--allow-file-access-from-files", "--dump-dom", outer.as_uri()
-        )
-        (found,) = re.findall(r"<title>wide (\d+)</title>", dom)
-        return int(found)
+            "--window-size=1600,2000", "--allow-file-access-from-files", "--virtual-time-budget=60000",
+            *options, "--dump-dom", outer.as_uri(),
+        )  # fmt: skip
+        (found,) = re.findall(r"<title>(.+)</title>", dom)
+        return json.loads(unescape(found))
 
-    def picture(self, page: Path, width: int, height: int) -> Picture:
-        """A screenshot of the page."""
+    def picture(self, page: Path, width: int, height: int, *options: str, scripts: bool = True) -> Picture:
+        """A screenshot of the page; without ``scripts`` none is run."""
+        shown = page
+        if not scripts:
+            shown = self._where / "shown.html"
+            shown.write_text(re.sub('script-src [^"]*', "script-src 'none'", page.read_text(), count=1))
         path = self._where / f"{page.stem}-{width}.png"
-        self._run(f"--window-size={width},{height}", f"--screenshot={path}", page.as_uri())
-        pixels = matplotlib.image.imread(path)
+        outer = self._where / "frame.html"
+        outer.write_text(
+            f'<body style="margin: 0"><iframe src="{shown.as_uri()}"'
+            f' style="width: {width}px; height: {height}px; border: 0"></iframe>'
+        )
+        size = f"--window-size={max(width, 500)},{height}"
+        self._run(size, *options, f"--screenshot={path}", outer.as_uri())
+        pixels = matplotlib.image.imread(path)[::3, :width:3]
         return Picture(path, len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)))
 
     def pdf(self, page: Path) -> Path:

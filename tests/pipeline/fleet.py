@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kbus import Message, MessageId, abi
 from kbus.capture import Frame, Writer, pcapng
+from kbus.failed import FAILED
 from tests.pipeline.captures import NOON, info, swapped
 
 SECOND = 1_000_000_000
@@ -192,9 +193,11 @@ class _Boot:
         if asked not in self.open:
             return
         self.open.remove(asked)
+        # Now and then the replier fails.
+        failed = not status and asked.serial % 7 == 0
         message = Message(
-            status or asked.name,
-            None if status else b"42",
+            status or (FAILED if failed else asked.name),
+            None if status else b"Sensor.Broken\n" if failed else b"42",
             from_=self.repliers[asked.name],
             to=20,
             flags=Message.SYNTHETIC if status else 0,
@@ -205,12 +208,13 @@ class _Boot:
             self.given_up(asked)
             return
         if not asked.seen:
-            self.conversation(asked, "orphan", status)
+            self.conversation(asked, "orphan", message.name)
         elif self.now - asked.mono_ns > WITHIN:
             self.given_up(asked)
-            self.conversation(asked, "orphan", status)
+            self.conversation(asked, "orphan", message.name)
         else:
-            self.conversation(asked, "status" if status else "reply", status, self.now - asked.mono_ns)
+            outcome = "status" if status else "failed" if failed else "reply"
+            self.conversation(asked, outcome, status, self.now - asked.mono_ns)
         if status:
             kinds = {"GoneAway": "gone_away", "Ignored": "ignored", "NoRoom": "no_room"}
             kind = kinds[status.rpartition(".")[2]]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kbus import Message, abi
 from kbus.capture import Reader
+from kbus.failed import FAILED
 
 HOUR = 3600 * 10**9
 MINUTE = 60 * 10**9
@@ -104,7 +105,8 @@ def _conversations(heard: list[Heard]) -> list[Asked]:
                 found.append(Asked(each.session, message.name, each.time_ns, each.mono_ns, "orphan"))
                 continue
             request = asked.pop(0)
-            outcome = "status" if message.is_synthetic() else "reply"
+            failed = message.name == FAILED
+            outcome = "status" if message.is_synthetic() else "failed" if failed else "reply"
             latency = each.mono_ns - request.mono_ns
             name = request.message.name
             found.append(

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kbus import Announcement, MessageId
-from kbus.pipeline import answers, derive, sketch
-from kbus.pipeline.ingest import ingest
+from kbus.pipeline import answers, sketch
 from kbus.pipeline.scope import Scope, Tables
 from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline import fleet, slow
+from tests.pipeline import slow
 from tests.pipeline.captures import NOON, capture, info
+from tests.pipeline.conftest import Fleet
+from tests.pipeline.warehouses import take_in
 
 
 class Made(NamedTuple):
@@ -31,10 +32,12 @@ class Made(NamedTuple):
 
 def made_of(spark: SparkSession, where: Path, captures: Path) -> Made:
     warehouse = Warehouse.create(str(where / "tables"), buckets=2)
-    ingest(spark, warehouse, [str(captures)])
-    derive.make_conversations(spark, warehouse)
-    derive.make_aggregates(spark, warehouse)
-    tables = Tables(spark, warehouse, Scope())
+    take_in(spark, warehouse, captures)
+    return beside(Tables(spark, warehouse, Scope()), captures)
+
+
+def beside(tables: Tables, captures: Path) -> Made:
+    """The tables, and what the slow calculation is made of."""
     boots = {
         row.session: row.boot for row in tables["stretches"].select("session", "boot").distinct().collect()
     }
@@ -42,12 +45,8 @@ def made_of(spark: SparkSession, where: Path, captures: Path) -> Made:
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    where = tmp_path_factory.mktemp("answers")
-    captures = where / "captures"
-    captures.mkdir()
-    fleet.make(captures, seconds=300, seed=7)
-    return made_of(spark, where, captures)
+def made(whole_fleet: Fleet) -> Made:
+    return beside(whole_fleet.tables, whole_fleet.captures)
 
 
 def table(frame: DataFrame, keys: int) -> dict[Any, Any]:
@@ -114,12 +113,14 @@ def test_outcomes(made: Made) -> None:
     expected: dict[Any, Counter[str]] = defaultdict(Counter)
     for each in made.slow.conversations():
         expected[each.session[0], 0, each.name][each.outcome] += 1
-    kinds = ("reply", "status", "unanswered", "incomplete", "orphan")
-    found = table(answers.outcomes(made.tables).select("device", "bus", "name", *kinds, "failed"), 3)
+    kinds = ("reply", "failed", "status", "unanswered", "incomplete", "orphan")
+    columns = ("reply", "errors", "status", "unanswered", "incomplete", "orphan")
+    found = table(answers.outcomes(made.tables).select("device", "bus", "name", *columns, "failed"), 3)
+    assert all(sum(counts[kind] for counts in expected.values()) for kind in kinds)
     assert found.keys() == expected.keys()
     for key, counts in expected.items():
         assert found[key][:-1] == tuple(counts[kind] for kind in kinds)
-        failed = counts["status"] + counts["unanswered"]
+        failed = counts["failed"] + counts["status"] + counts["unanswered"]
         known = failed + counts["reply"]
         assert found[key][-1] == (pytest.approx(failed / known) if known else None)
 
@@ -257,8 +258,11 @@ def test_since_belongs_to_a_scope_and_until_does_not(month: Made) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (f"until={datetime.fromtimestamp(NOON / 1e9 + 3 * 86400 - 3600, timezone.utc):%Y-%m-%dT%H:%M}",
-         f"since={datetime.fromtimestamp(NOON / 1e9 + 3 * 86400 - 3600, timezone.utc):%Y-%m-%dT%H:%M}"),
+        pytest.param(
+            f"until={datetime.fromtimestamp(NOON / 1e9 + 3 * 86400 - 3600, timezone.utc):%Y-%m-%dT%H:%M}",
+            f"since={datetime.fromtimestamp(NOON / 1e9 + 3 * 86400 - 3600, timezone.utc):%Y-%m-%dT%H:%M}",
+            marks=pytest.mark.long("another way to tell sides"),
+        ),
         ("recorder=1.0", "recorder=1.1"),
     ],
 )  # fmt: skip

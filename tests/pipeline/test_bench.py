@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 _BUSY = """
 import os, signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -23,6 +25,7 @@ _MEASURE = (
 )
 
 
+@pytest.mark.long("measures time")
 def test_the_time_of_children_that_nobody_waits_for_counts() -> None:
     # In a process of its own, as it waits for all its children, and Spark may be one of this.
     done = subprocess.run(

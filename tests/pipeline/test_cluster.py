@@ -3,37 +3,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from kbus.pipeline import schemas
 from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline import fleet
-from tests.pipeline.conftest import OPTIONS, command_in
+from tests.pipeline.conftest import Fleet
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Warehouse]:
-    where = tmp_path_factory.mktemp("cluster")
-    captures = where / "captures"
-    captures.mkdir()
-    fleet.make(captures, seconds=120)
-    options = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
-
-    def words(root: str) -> list[str]:
-        report = str(where / "report.html")
-        places = ["--tables", str(where / root), "--output", report, str(captures)]
-        return ["run", "--quiet", "--buckets", "4", *places]
-
-    with pytest.MonkeyPatch.context() as patch:
-        assert command_in(spark, patch)(*words("threads")) == 0
-    cluster = [*words("executors"), "--master", "local-cluster[2,1,1024]", *options]
-    subprocess.run([sys.executable, "-m", "kbus.pipeline", *cluster], check=True, timeout=600)
-    return [Warehouse.open(str(where / root)) for root in ("threads", "executors")]
+def tables(whole_fleet: Fleet) -> list[Warehouse]:
+    where = whole_fleet.captures.parent
+    # Executors have current directories of their own.
+    words = ["--master", "local-cluster[2,1,1024]", "--buckets", "2", "--tables", "executors", "captures"]
+    command = [sys.executable, "-m", "tests.pipeline.killed", "run", "--quiet", *words]
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'python'}{os.pathsep}{root}"}
+    subprocess.run(command, check=True, timeout=600, cwd=where, env=environment)
+    return [whole_fleet.warehouse, Warehouse.open(str(where / "executors"))]
 
 
 @pytest.mark.parametrize("table", [name for name in schemas.TABLES if name != "files"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from kbus.pipeline.cli import main
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import capture
-from tests.pipeline.conftest import OPTIONS
+from tests.pipeline.conftest import OPTIONS, Fleet
 from tests.pipeline.test_ingest import MANY
 
 PIPELINE = [sys.executable, "-m", "kbus.pipeline"]
@@ -39,16 +38,17 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def test_run_does_everything_and_says_what(captures: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    done = run(
-        *PIPELINE, "run", *SPARK, "--master", "local[2]", "--tables", str(tmp_path / "tables"),
-        "--output", str(report), str(captures),
-    )  # fmt: skip
+def test_it_starts_spark(captures: Path, tmp_path: Path) -> None:
+    words = ["--master", "local[2]", "--tables", str(tmp_path / "tables"), str(captures)]
+    done = run(*PIPELINE, "ingest", *SPARK, *words)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    size = sum(path.stat().st_size for path in captures.iterdir())
-    files = len(list(captures.iterdir()))
+    assert re.fullmatch(r"ingest: \d+ files .*\n", done.stdout)
+
+
+def test_run_does_everything_and_says_what(whole_fleet: Fleet) -> None:
+    lines, report = whole_fleet.said, whole_fleet.report
+    size = sum(path.stat().st_size for path in whole_fleet.captures.iterdir())
+    files = len(list(whole_fleet.captures.iterdir()))
     assert re.fullmatch(
         rf"ingest: {files} files of {size:,} bytes; [\d,]+ messages; [\d,]+ bytes written; [\d.]+ s", lines[0]
     )
@@ -57,11 +57,14 @@ def test_run_does_everything_and_says_what(captures: Path, tmp_path: Path) -> No
         r" [\d,]+ conversations, [\d,]+ events in [\d,]+ bytes written; [\d.]+ s",
         lines[1],
     )
-    assert lines[2].startswith("aggregate: ") and lines[3].startswith("report: ")
+    assert lines[2].startswith("aggregate: ") and lines[3].startswith(
+        f"report: {report.stat().st_size:,} bytes; "
+    )
     assert lines[4] == str(report.resolve()) and len(lines) == 5
     assert "<h1>How is the bus?</h1>" in report.read_text()
 
 
+@pytest.mark.long("starts Spark")
 def test_below_spark_submit(captures: Path, tmp_path: Path) -> None:
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     script = str(Path(kbus.pipeline.__file__).parent / "__main__.py")
@@ -98,6 +101,11 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
             ["aggregate", "--tables", "{tmp}/t"],
             "there are no tables in {tmp}/t: `kbus-pipeline ingest` makes",
         ),
+        (["ingest", "--tables", "hdfs://nn/t", __file__], "hdfs://nn/t: tables must be in a directory"),
+        (["aggregate", "--tables", "s3a://bucket/t"], "s3a://bucket/t: tables must be in a directory"),
+        (["ingest", "--tables", "{tmp}/t", "s3a://bucket/t"], "s3a://bucket/t: recordings must be in a"),
+        (["run", "--tables", "{tmp}/t", "--output", "s3://b/o", __file__], "s3://b/o: a report must be in a"),
+        (["stream", "--tables", "{tmp}/t", "hdfs:/inbox"], "hdfs:/inbox: recordings must be in a directory"),
         (["report", "--tables", "{tmp}/t", "--scope", "colour=red"], "'colour=red' is none of since=..."),
         (["report", "--tables", "{tmp}/t", "--scope", "since=noon"], "'noon' is no time like"),
     ],
@@ -151,26 +159,25 @@ def test_without_spark(tmp_path: Path) -> None:
     assert run(*PIPELINE, "--help", PYTHONPATH=path).returncode == 0
 
 
-BROKEN = ("messages", "conversations", "_staging")
+BROKEN = ("messages", "conversations", "traffic_minute")
 
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_what_fails_in_a_task_is_said(
     pipeline: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, broken: str
 ) -> None:
-    """A file where a directory should be: a task of Python, one of Arrow, and Spark itself can't write."""
+    """A file where a directory should be: a task of Python, and tasks of Arrow, can't write."""
     tables = tmp_path / "tables"
     (tmp_path / "a.pcapng").write_bytes(capture([Request("$.A", id=MessageId(0, 1)), *MANY]))
     steps = {
         "messages": ["ingest", str(tmp_path / "a.pcapng")],
         "conversations": ["conversations"],
-        "_staging": ["aggregate"],
+        "traffic_minute": ["aggregate"],
     }
     Warehouse.create(str(tables), buckets=1)
     for step, words in steps.items():
         if step == broken:
-            shutil.rmtree(tables / step, ignore_errors=True)
-            (tables / step).write_text("in the way")
+            (tables / step / "date=2026-03-01").write_text("in the way")
             break
         assert pipeline(*words, "--quiet", "--tables", str(tables)) == 0
     assert pipeline(*words, "--quiet", "--tables", str(tables)) == 1
@@ -182,6 +189,7 @@ def test_what_fails_in_a_task_is_said(
 SMALL = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
+@pytest.mark.long("starts Spark")
 @pytest.mark.skipif(
     subprocess.run([*SMALL, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
     reason="mounts are not permitted here",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -18,26 +17,8 @@ from kbus.pipeline.scope import Scope, Tables
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture
-
-
-class Fleet(NamedTuple):
-    truth: fleet.Truth
-    warehouse: Warehouse
-    captures: Path
-    tables: Tables
-
-
-@pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    where = tmp_path_factory.mktemp("fleet")
-    captures = where / "captures"
-    captures.mkdir()
-    truth = fleet.make(captures)
-    warehouse = Warehouse.create(str(where / "tables"), buckets=2)
-    ingest(spark, warehouse, [str(captures)])
-    derive.make_conversations(spark, warehouse)
-    derive.make_aggregates(spark, warehouse)
-    return Fleet(truth, warehouse, captures, Tables(spark, warehouse, Scope()))
+from tests.pipeline.conftest import Fleet
+from tests.pipeline.warehouses import take_in
 
 
 def rows(frame: DataFrame, *columns: str) -> list[tuple[object, ...]]:
@@ -48,16 +29,19 @@ def in_order(truth: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in truth), key=str)
 
 
-def test_every_message_that_is_in_a_file(made: Fleet) -> None:
-    found = rows(made.tables["messages"], "device", "boot", "load", "name", "serial", "rec_seq")
-    assert found == in_order(list(made.truth.messages))
+def test_every_message_that_is_in_a_file(whole_fleet: Fleet) -> None:
+    found = rows(whole_fleet.tables["messages"], "device", "boot", "load", "name", "serial", "rec_seq")
+    assert found == in_order(list(whole_fleet.truth.messages))
 
 
-def test_every_conversation_and_what_became_of_it(made: Fleet) -> None:
+def test_every_conversation_and_what_became_of_it(whole_fleet: Fleet) -> None:
     columns = ("device", "boot", "serial", "name", "outcome", "status", "latency_ns")
-    assert rows(made.tables["conversations"], *columns) == in_order(list(made.truth.conversations))
-    assert {row[4] for row in made.truth.conversations} == {
+    assert rows(whole_fleet.tables["conversations"], *columns) == in_order(
+        list(whole_fleet.truth.conversations)
+    )
+    assert {row[4] for row in whole_fleet.truth.conversations} == {
         "reply",
+        "failed",
         "status",
         "unanswered",
         "incomplete",
@@ -65,37 +49,37 @@ def test_every_conversation_and_what_became_of_it(made: Fleet) -> None:
     }
 
 
-def test_every_event(made: Fleet) -> None:
+def test_every_event(whole_fleet: Fleet) -> None:
     columns = ("device", "boot", "kind", "ksock", "name", "count")
-    assert rows(made.tables["events"], *columns) == in_order(list(made.truth.events))
+    assert rows(whole_fleet.tables["events"], *columns) == in_order(list(whole_fleet.truth.events))
 
 
-def test_how_long_repliers_were_there(made: Fleet) -> None:
+def test_how_long_repliers_were_there(whole_fleet: Fleet) -> None:
     spans: dict[tuple[str, str], list[int]] = defaultdict(list)
     boots = {}
-    for row in made.tables["stretches"].collect():
+    for row in whole_fleet.tables["stretches"].collect():
         spans[row.device, row.boot] += [row.first_mono_ns, row.last_mono_ns]
         boots[row.session] = row.boot
-    found = {(row.device, boots[row.session], row.name): row.bound for row in repliers(made.tables).collect()}
+    found = {
+        (row.device, boots[row.session], row.name): row.bound
+        for row in repliers(whole_fleet.tables).collect()
+    }
     expected = {
         (device, boot, name): bound / (max(spans[device, boot]) - min(spans[device, boot]))
-        for (device, boot, name), bound in made.truth.bound.items()
+        for (device, boot, name), bound in whole_fleet.truth.bound.items()
     }
     assert found == pytest.approx(expected)
     assert any(share < 0.95 for share in found.values())
 
 
 def test_piece_by_piece_and_late_files_give_the_same(
-    made: Fleet, spark: SparkSession, tmp_path: Path
+    whole_fleet: Fleet, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Files that come late, in any order, in several runs: nothing is different in the end."""
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
-    files = sorted(made.captures.iterdir(), reverse=True)
-    third = len(files) // 3
-    for some in (files[::2][:third], files[1::2], files[::2][third:]):
-        ingest(spark, warehouse, [str(file) for file in some])
-        derive.make_conversations(spark, warehouse)
-        derive.make_aggregates(spark, warehouse)
+    files = sorted(whole_fleet.captures.iterdir(), reverse=True)
+    for some in (files[::2], files[1::2]):
+        take_in(spark, warehouse, *some)
     again = Tables(spark, warehouse, Scope())
     for table in (
         "messages",
@@ -107,7 +91,7 @@ def test_piece_by_piece_and_late_files_give_the_same(
         "incidents_minute",
     ):
         columns = [name for name in again[table].columns if name not in ("capture", "offset")]
-        assert rows(again[table], *columns) == rows(made.tables[table], *columns), table
+        assert rows(again[table], *columns) == rows(whole_fleet.tables[table], *columns), table
 
 
 def test_what_is_read_only_for_its_neighbours_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,17 +121,17 @@ def test_what_is_read_only_for_its_neighbours_is_not_made_again(spark: SparkSess
     assert found == [(serial,) for serial in range(1, 7)]
 
 
-def test_nothing_new_is_nothing_to_do(made: Fleet, spark: SparkSession) -> None:
-    version = made.warehouse.snapshot().version
-    assert ingest(spark, made.warehouse, [str(made.captures)]).files == 0
-    assert derive.make_conversations(spark, made.warehouse).partitions == 0
-    assert derive.make_aggregates(spark, made.warehouse).partitions == 0
-    assert made.warehouse.snapshot().version == version
+def test_nothing_new_is_nothing_to_do(whole_fleet: Fleet, spark: SparkSession) -> None:
+    version = whole_fleet.warehouse.snapshot().version
+    assert ingest(spark, whole_fleet.warehouse, [str(whole_fleet.captures)]).files == 0
+    assert derive.make_conversations(spark, whole_fleet.warehouse).partitions == 0
+    assert derive.make_aggregates(spark, whole_fleet.warehouse).partitions == 0
+    assert whole_fleet.warehouse.snapshot().version == version
 
 
-def test_a_run_touches_only_what_is_new(made: Fleet, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_touches_only_what_is_new(whole_fleet: Fleet, spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
-    ingest(spark, warehouse, [str(file) for file in made.captures.glob("device000*")])
+    ingest(spark, warehouse, [str(file) for file in whole_fleet.captures.glob("device000*")])
     derive.make_conversations(spark, warehouse)
     before = warehouse.snapshot()
     fleet.Device("late", fleet.Trouble(), 99, tmp_path, fleet.Truth()).live(

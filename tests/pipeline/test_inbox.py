@@ -125,9 +125,9 @@ def test_a_file_that_is_sealed_and_compressed_meanwhile(inbox: Path, tmp_path: P
     (inbox / "a.pcapng.part").unlink()
     (inbox / "a.pcapng.gz").write_bytes(gzip.compress(capture(MANY)))
     todo = [(each.upload.path, part) for each in found for part in each.ranges]
-    loaded = load(str(warehouse.root), 1, todo, {})
+    loaded = load(warehouse.root, 1, todo, {})
     assert sum(each.messages for each in loaded.health) == 40
-    assert not [each for each in loaded.health if each.damage or each.error]
+    assert not [each for each in loaded.health if each.damage.count or each.error]
 
 
 def test_ingest_goes_on_without_what_is_gone(

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-import os
-import time
+import io
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from kbus import Announcement
+from kbus.capture import Reader
+from kbus.pipeline import parquet, tasks
 from kbus.pipeline.ingest import Ingested, NotHealthy, ingest
-from kbus.pipeline.warehouse import Entry, Part, Warehouse, WarehouseError
+from kbus.pipeline.parts import Partition
+from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 
 DAY = 86_400 * 10**9
@@ -119,6 +122,10 @@ def test_the_health_of_files(tables: Tables) -> None:
     damaged = bytearray(capture(MANY, info("hit")))
     damaged[1000:1100] = bytes(100)
     tables.put("hit.pcapng", bytes(damaged))
+    hidden = bytearray(capture(MANY, info("hidden")))
+    # The first message, as a block of a kind that means nothing
+    hidden[next(Reader(io.BytesIO(hidden))).facts.offset] ^= 1
+    tables.put("hidden.pcapng", bytes(hidden))
     tables.ingest()
     rows = tables.rows("files", "path", "health", "damaged", "skipped", "received")
     health = {Path(str(path)).name: rest for path, *rest in rows}
@@ -126,6 +133,7 @@ def test_the_health_of_files(tables: Tables) -> None:
     assert health["empty.pcapng"] == ["empty", 0, 0, None]
     assert health["notes.txt"] == ["not a capture", 1, 10, None]
     assert health["nothing.pcapng"] == ["ok", 0, 0, 0]
+    assert health["hidden.pcapng"] == ["incomplete", 0, 0, 40]
     assert health["torn.pcapng"][0] == "torn"
     assert health["hit.pcapng"][0] == "damaged" and int(str(health["hit.pcapng"][2])) >= 100
 
@@ -138,53 +146,6 @@ def test_strict_makes_damage_an_error_and_takes_nothing(tables: Tables) -> None:
     assert tables.numbers() == []
 
 
-def test_a_death_before_publishing_changes_nothing(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables.put("a.pcapng", capture(MANY))
-
-    def dies(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Warehouse, "commit", dies)
-        with pytest.raises(KeyboardInterrupt):
-            tables.ingest()
-    left = list((tables.warehouse.root / "messages").rglob("*.parquet"))
-    assert left and tables.numbers() == []
-    for path in left:
-        os.utime(path, (time.time() - 2 * 86400,) * 2)
-    assert tables.ingest().messages == 40
-    assert tables.numbers() == [("pump", number) for number in range(1, 41)]
-    assert not any(path.exists() for path in left), "what the dead step left is cleared away"
-
-
-def test_of_two_writers_to_a_table_one_wins(tables: Tables) -> None:
-    snapshot = tables.warehouse.snapshot()
-    one, other, elsewhere = (
-        Entry(step, add=[Part(table, f"{table}/{step}.parquet", 0, 0)])
-        for step, table in (("one", "files"), ("other", "files"), ("elsewhere", "stretches"))
-    )
-    assert tables.warehouse.commit(one, snapshot) == snapshot.version + 1
-    with pytest.raises(WarehouseError, match="somebody else"):
-        tables.warehouse.commit(other, snapshot)
-    assert tables.warehouse.commit(elsewhere, snapshot) == snapshot.version + 2
-    assert sorted(tables.warehouse.snapshot().parts) == ["files/one.parquet", "stretches/elsewhere.parquet"]
-
-
-def test_a_long_log_is_not_read_from_its_beginning(tables: Tables) -> None:
-    tables.put("a.pcapng", capture(MANY))
-    tables.ingest()
-    for number in range(120):
-        tables.warehouse.commit(Entry("nothing", note={"number": number}), tables.warehouse.snapshot())
-    for path in sorted((tables.warehouse.root / "_log").glob("*.json"))[:90]:
-        path.unlink()
-    snapshot = tables.warehouse.snapshot()
-    assert (snapshot.notes["nothing"]["number"], snapshot.buckets, len(snapshot.of("messages"))) == (
-        119,
-        2,
-        1,
-    )
-
-
 def test_a_big_file_in_ranges(tables: Tables) -> None:
     tables.put("big.pcapng", capture(MANY * 10))
     done = ingest(tables.spark, tables.warehouse, [str(tables.inbox)], split=4096)
@@ -193,3 +154,48 @@ def test_a_big_file_in_ranges(tables: Tables) -> None:
     stretches = sorted(tables.rows("stretches", "first_seq", "last_seq", "messages"))
     assert len(stretches) > 1 and stretches[0][0] == 1 and stretches[-1][1] == 400
     assert all(later[0] == int(str(earlier[1])) + 1 for earlier, later in zip(stretches, stretches[1:]))
+
+
+def test_tiny_files_of_many_devices_become_few(spark: SparkSession, tmp_path: Path) -> None:
+    """In whatever order they come, a task writes at most one file a partition."""
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=16)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for number in range(100):
+        raw = capture(MANY[:2], info(f"device{number}"), begin_ns=NOON + number % 2 * DAY)
+        (inbox / f"{number:03}.pcapng").write_bytes(raw)
+    assert ingest(spark, warehouse, [str(inbox)]).messages == 200
+    parts = warehouse.snapshot().of("messages")
+    assert len(parts) == len({part.partition for part in parts}) > 16
+
+
+def test_a_partition_is_written_by_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Devices of a bucket go to the same task, so that several tasks do not each write to all buckets."""
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=4)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for number in range(40):
+        (inbox / f"{number:03}.pcapng").write_bytes(capture(MANY[:5], info(f"device{number}")))
+    size = sum(path.stat().st_size for path in inbox.iterdir())
+    ingest(spark, warehouse, [str(inbox)], split=size // 8)
+    assert len(warehouse.snapshot().of("messages")) <= 4 + 9
+
+
+def test_rows_that_wait_are_bounded(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of several days is written in turns when little memory is allowed, and is the same."""
+    monkeypatch.setattr(parquet, "_TOGETHER", 1000)
+    parts = parquet.Parts(tables.warehouse.root, "messages")
+    places = [Partition(f"2026-03-{day:02}", 0) for day in range(1, 6)]
+    for number in range(100):
+        rows = {"rec_seq": pa.array([number]), "data": pa.array([b"x" * 90])}
+        parts.add(places[number % len(places)], rows)
+        assert parts._waiting < 1000 + 100 * len(places)
+    done = parts.close()
+    assert [part.partition for part in sorted(done, key=lambda each: each.path)] == places
+    assert all(part.rows == 20 for part in done)
+
+
+def test_tasks_have_limits() -> None:
+    weights = [5, 5, 11, 1, 1, 1, 1, 9, 2]
+    groups = tasks.grouped(weights, lambda each: each, limit=10, most=3)
+    assert groups == [[5, 5], [11], [1, 1, 1], [1, 9], [2]]

@@ -9,32 +9,42 @@ import pickle
 import struct
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from kbus import Announcement, Message
-from kbus.capture import Frame, Writer, pcapng
+from kbus import Announcement
+from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.assumed import MOST_INTERFACES
 from kbus.capture.blocks import Damage
 from kbus.pipeline import batches, scan
+from kbus.pipeline.loading import Damages
 from kbus.pipeline.sections import Section
-from tests.pipeline.captures import NOON, capture, info
-from tests.pipeline.test_scan import SAMPLES, by_reader, by_scan
+from tests.capture.captures import without_origins
+from tests.pipeline.captures import NOON, info
+from tests.pipeline.test_scan import by_reader, by_scan
 
 ORDER = pcapng.NATIVE
 DESCRIPTION = pcapng.interface_description(ORDER, "kbus3")
 SHORT_DESCRIPTION = pcapng.block(ORDER, pcapng.INTERFACE_DESCRIPTION, struct.pack("HHI", 147, 0, 0))
 UNKNOWN = pcapng.block(ORDER, 0x777, b"")
 SIZE = 1 << 19
+ALL = range(MOST_INTERFACES)
 
 
-def header(buses: Sequence[int] = (0,)) -> bytes:
-    return pcapng.section_header(ORDER, json.dumps({**info(), "bus": list(buses)}, separators=(",", ":")))
+def said(buses: Sequence[int] = ()) -> dict[str, Any]:
+    """What a header tells; if no devices are given, it does not tell them."""
+    return {key: value for key, value in info(bus=list(buses)).items() if buses or key != "bus"}
 
 
-def packet(interface: int) -> bytes:
+def header(buses: Sequence[int] = ()) -> bytes:
+    return pcapng.section_header(ORDER, json.dumps(said(buses), separators=(",", ":")))
+
+
+def packet(interface: int, buses: Sequence[int] = ()) -> bytes:
+    """A packet of a section of these devices."""
     file = io.BytesIO()
-    writer = Writer(file, info(), range(interface + 1))
+    writer = Writer(file, said(buses), buses or range(interface + 1))
     begin = file.tell()
     writer.write(interface, NOON, Frame(1, 0, 0), [Announcement("$.A").to_bytes()])
     return file.getvalue()[begin:]
@@ -52,10 +62,54 @@ def test_descriptions_beyond_the_limit_are_damage(count: int) -> None:
 
 @pytest.mark.parametrize("count", [MOST_INTERFACES, MOST_INTERFACES + 1])
 def test_a_header_that_tells_too_many_devices_tells_none(count: int) -> None:
-    raw = header([0] * count) + packet(count - 1) + DESCRIPTION + packet(0)
+    buses = list(range(count))
+    raw = header(buses) + packet(count - 1, buses) + DESCRIPTION + packet(0, buses)
     rows, damage = by_scan(raw)
     assert (rows, damage) == by_reader(raw)
     assert len(rows) == (2 if count <= MOST_INTERFACES else 1)
+
+
+def test_interfaces_that_are_missing_together_are_one_damage() -> None:
+    raw = (header(ALL) + packet(MOST_INTERFACES - 1, ALL)) * 3
+    with Reader(io.BytesIO(raw), strict=False) as reader:
+        assert [each.facts.bus for each in reader] == [MOST_INTERFACES - 1] * 3
+    found = [each for each in scan.scan(io.BytesIO(raw)) if isinstance(each, Damage)]
+    assert found == reader.damage and len(found) == 3
+    assert found[0].reason == (
+        "nothing describes interfaces 0 to 4095, which are taken for kbus0 to kbus4095 with times in ns"
+    )
+
+
+def test_descriptions_that_come_again_are_no_damage() -> None:
+    """editcap makes one section of the files of a recorder that were put one after the other."""
+    buses = [3, 5]
+    again = DESCRIPTION + pcapng.interface_description(ORDER, "kbus5")
+    raw = header(buses) + again + packet(1, buses) + again + packet(1, buses)
+    rows, damage = by_scan(raw)
+    assert (rows, damage) == by_reader(raw)
+    assert [row[4] for row in rows] == [5, 5] and not damage
+    assert by_scan(raw + pcapng.interface_description(ORDER, "kbus4"))[1]
+
+
+@pytest.mark.parametrize(("tells", "count"), [(True, 256), (False, 16)])
+def test_interfaces_that_nobody_has_described(tells: bool, count: int) -> None:
+    """There may be more of them if the packets tell their devices."""
+    for index in (count - 1, count):
+        raw = pcapng.section_header(ORDER, "lost") + packet(index)
+        raw = raw if tells else without_origins(raw)
+        rows, damage = by_scan(raw)
+        assert (rows, damage) == by_reader(raw)
+        assert [row[4] for row in rows] == ([index if tells else None] if index < count else [])
+        assert damage
+
+
+def test_damage_beyond_the_most_that_is_told_is_counted() -> None:
+    damages = Damages()
+    for number in range(700):
+        damages.add(Damage(number, 2, "torn"))
+    damages.add_all(damages)
+    assert (len(damages.first), damages.count, damages.bytes) == (1000, 1400, 2800)
+    assert damages.reasons() == ["and more, after 1000 places", "torn"]
 
 
 def many_descriptions() -> bytes:
@@ -72,8 +126,7 @@ def packets_between_descriptions() -> bytes:
 
 
 def assumed_for_packets() -> bytes:
-    start = header([0] * MOST_INTERFACES)
-    raw = start + packet(MOST_INTERFACES - 1)
+    raw = header(ALL) + packet(MOST_INTERFACES - 1, ALL)
     return raw * (SIZE // len(raw))
 
 
@@ -88,6 +141,7 @@ def seconds(raw: bytes) -> float:
     return min(times)
 
 
+@pytest.mark.long("measures time")
 @pytest.mark.parametrize(
     "make",
     [
@@ -106,18 +160,19 @@ def test_it_takes_as_long_as_blocks_of_other_kinds(make: Callable[[], bytes]) ->
 
 def test_a_section_keeps_the_interfaces_that_it_had() -> None:
     """Where a range begins, only what is described before it is known."""
-    messages: list[Message] = [*SAMPLES, *SAMPLES]
-    begin = capture(messages, info(bus=[0, 3, 3]), buses=(0,), is_sealed=False)
-    raw = begin + DESCRIPTION + packet(1) + DESCRIPTION + packet(2)
+    buses = [0, 3, 5]
+    begin = header(buses) + pcapng.interface_description(ORDER, "kbus0") + packet(0, buses)
+    raw = begin + DESCRIPTION + packet(1, buses)
+    raw += pcapng.interface_description(ORDER, "kbus5") + packet(2, buses)
     sections = [each.section for each in scan.scan(io.BytesIO(raw)) if isinstance(each, scan.Piece)]
     assert [len(each.interfaces) for each in sections] == [1, 2, 3]
     for number, each in enumerate(sections):
         again: Section = pickle.loads(pickle.dumps(each))
         assert len(again.interfaces) == number + 1
-        assert again.interfaces.table["bus"].tolist() == [0, 3, 3][: number + 1]
+        assert again.interfaces.table["bus"].tolist() == [0, 3, 5][: number + 1]
     assert not [each for each in scan.scan(io.BytesIO(raw)) if isinstance(each, Damage)]
 
 
 def test_a_device_of_a_number_that_there_is_not() -> None:
-    raw = header([1 << 40]) + packet(0)
+    raw = header([1 << 40]) + packet(0, [0])
     assert len(by_scan(raw)[0]) == len(by_reader(raw)[0]) == 1

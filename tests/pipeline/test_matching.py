@@ -11,8 +11,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbus.failed import FAILED
 from kbus.pipeline import matching, schemas
 from kbus.pipeline.buckets import bucket_of
+from kbus.pipeline.parquet import by_partition
 
 BOUND = 10
 BUCKETS = 4
@@ -29,6 +31,11 @@ class Heard(NamedTuple):
     is_answer: bool
     synthetic: bool
     mono_ns: int
+    failed: bool
+
+    def name(self, number: int) -> str:
+        """What it is called, as the one of this number."""
+        return FAILED if self.failed else f"$.{number}"
 
 
 def holes(draw: st.DrawFn, session: int) -> list[dict[str, Any]]:
@@ -56,6 +63,7 @@ def recordings(draw: st.DrawFn) -> tuple[list[Heard], list[dict[str, Any]]]:
                 is_answer,
                 is_answer and draw(st.booleans()),
                 now,
+                is_answer and draw(st.booleans()),
             )
         )
     return heard, holes(draw, 0) + holes(draw, 1)
@@ -86,7 +94,8 @@ def obvious(heard: list[Heard], holes: list[dict[str, Any]]) -> list[Conversatio
         if not each.is_answer:
             waiting[key].append(number)
         elif waiting[key]:
-            found.append((waiting[key].pop(0), number, "status" if each.synthetic else "reply"))
+            outcome = "status" if each.synthetic else "failed" if each.failed else "reply"
+            found.append((waiting[key].pop(0), number, outcome))
         else:
             found.append((None, number, "orphan"))
     for numbers in waiting.values():
@@ -94,7 +103,7 @@ def obvious(heard: list[Heard], holes: list[dict[str, Any]]) -> list[Conversatio
     return sorted(found, key=str)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(recordings(), st.randoms(use_true_random=False))
 def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]], random: Any) -> None:
     heard, holes = recorded
@@ -103,7 +112,7 @@ def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]
             **each._asdict(),
             "rec_seq": number,
             "ts": datetime.fromtimestamp(number, timezone.utc),
-            "name": f"$.{number}",
+            "name": each.name(number),
             "sender": 100 + number,
             "bytes": 1000 + number,
         }
@@ -128,14 +137,14 @@ def test_it_is_what_is_obvious(recorded: tuple[list[Heard], list[dict[str, Any]]
                 "bus": one.session,
                 "network": one.id >> 32 & 0xFFFFFFFF,
                 "serial": one.id & 0xFFFFFFFF,
-                "name": f"$.{first}",
+                "name": one.name(first),
                 "requester": one.requester,
                 "replier": None if answer is None else 100 + answer,
                 "ts": datetime.fromtimestamp(first, timezone.utc),
                 "mono_ns": one.mono_ns,
                 "latency_ns": None if asked is None or then is None else then - one.mono_ns,
                 "outcome": outcome,
-                "status": f"$.{answer}" if outcome == "status" else None,
+                "status": heard[answer].name(answer) if answer is not None and outcome == "status" else None,
                 "request_bytes": None if asked is None else 1000 + first,
                 "answer_bytes": None if answer is None else 1000 + answer,
                 "date": datetime.fromtimestamp(first, timezone.utc).date(),
@@ -149,4 +158,4 @@ def test_nothing_is_nothing() -> None:
     empty = pa.RecordBatch.from_pylist([], schemas.arrow_schema(matching.ROWS))
     for batches in ([], [empty]):
         made = matching.match({}, BOUND, batches)
-        assert made.to_pylist() == list(matching.by_partition(made)) == []
+        assert made.to_pylist() == list(by_partition(made)) == []

@@ -6,12 +6,14 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import shutil
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -23,9 +25,11 @@ from kbus.pipeline.ingest import covered, ingest, rounds
 from kbus.pipeline.loading import inspect, load
 from kbus.pipeline.parquet import write_rows
 from kbus.pipeline.paths import uploads
-from kbus.pipeline.warehouse import Entry, Warehouse
+from kbus.pipeline.steps import Entry
+from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline.captures import NOON, info
 from tests.pipeline.test_ingest import MANY
+from tests.pipeline.warehouses import directory
 
 SECOND = 10**9
 GZIP = b"\x1f\x8b"
@@ -113,10 +117,10 @@ def take_in(warehouse: Warehouse, inbox: Path, split: int) -> None:
         stretches = []
         for each in some:
             for part in each.ranges:
-                loaded = load(str(warehouse.root), snapshot.buckets, [(each.upload.path, part)], known)
+                loaded = load(warehouse.root, snapshot.buckets, [(each.upload.path, part)], known)
                 entry.add += loaded.parts
                 stretches += loaded.stretches
-        entry.add += write_rows(warehouse, "stretches", stretches)
+        entry.add += write_rows(warehouse.root, "stretches", stretches)
         warehouse.commit(entry, snapshot)
 
 
@@ -154,12 +158,16 @@ def expected_holes(heard: Iterable[Heard]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
-@settings(max_examples=150, deadline=None)
-@given(inboxes(), st.sampled_from([300, 1 << 20]))
-def test_it_is_what_is_readable_in_any_upload(inbox: list[list[bytes]], split: int) -> None:
+@pytest.fixture(scope="module")
+def no_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables without messages, of which a copy is there sooner than new ones."""
+    return directory(Warehouse.create(str(tmp_path_factory.mktemp("none") / "tables"), buckets=1))
+
+
+def check_that_it_is_what_is_readable(no_messages: Path, inbox: list[list[bytes]], split: int) -> None:
     truth: set[Heard] = set()
     with tempfile.TemporaryDirectory() as where:
-        warehouse = Warehouse.create(f"{where}/tables", buckets=1)
+        warehouse = Warehouse.open(str(shutil.copytree(no_messages, f"{where}/tables")))
         for turn, raws in enumerate(inbox):
             directory = Path(where, f"inbox{turn}")
             directory.mkdir()
@@ -178,6 +186,26 @@ def test_it_is_what_is_readable_in_any_upload(inbox: list[list[bytes]], split: i
     names = ("device", "bus", "kind", "from_ns", "until_ns", "count")
     told = [tuple(hole[name] for name in names) for hole in holes(stretches)]
     assert sorted(told, key=str) == expected_holes(truth)
+
+
+ANY_UPLOADS = given(inbox=inboxes(), split=st.sampled_from([300, 1 << 20]))
+
+
+@settings(max_examples=12, deadline=None)
+@ANY_UPLOADS
+def test_it_is_what_is_readable_in_any_upload(
+    no_messages: Path, inbox: list[list[bytes]], split: int
+) -> None:
+    check_that_it_is_what_is_readable(no_messages, inbox, split)
+
+
+@pytest.mark.long("more of the same")
+@settings(max_examples=100, deadline=None)
+@ANY_UPLOADS
+def test_it_is_what_is_readable_in_many_uploads(
+    no_messages: Path, inbox: list[list[bytes]], split: int
+) -> None:
+    check_that_it_is_what_is_readable(no_messages, inbox, split)
 
 
 def test_a_file_of_two_buses_and_its_gzip(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kbus.pipeline import schemas
@@ -63,6 +64,7 @@ def uploads(captures: Path) -> list[tuple[str, str, bytes]]:
     return found
 
 
+@pytest.mark.long("takes as long as forty other tests")
 def test_each_step_after_each(spark: SparkSession, pipeline: Callable[..., int], tmp_path: Path) -> None:
     captures = tmp_path / "captures"
     captures.mkdir()

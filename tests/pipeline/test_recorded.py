@@ -24,7 +24,6 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     warehouse = Warehouse.create(str(tmp_path_factory.mktemp("recorded") / "tables"), buckets=2)
     ingest(spark, warehouse, [str(RECORDED)], strict=True)
     derive.make_conversations(spark, warehouse)
-    derive.make_aggregates(spark, warehouse)
     return Tables(spark, warehouse, Scope())
 
 

@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
-import subprocess
-from html.parser import HTMLParser
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from html import unescape
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import derive
-from kbus.pipeline.ingest import ingest
 from kbus.pipeline.report import write_report
 from kbus.pipeline.scope import Scope
-from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline import fleet
-from tests.pipeline.chromium import Chromium
+from tests.pipeline.conftest import Fleet
+from tests.pipeline.html import Page
 
 SECTIONS = (
     "health",
@@ -27,60 +28,23 @@ SECTIONS = (
     "losses",
     "repliers",
     "anomalies",
-    "comparison",
     "devices",
 )
 
 
-@pytest.fixture(scope="module")
-def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("report")
-    captures = where / "captures"
-    captures.mkdir()
-    fleet.make(captures, seconds=120)
-    warehouse = Warehouse.create(str(where / "tables"), buckets=2)
-    ingest(spark, warehouse, [str(captures)])
-    derive.make_conversations(spark, warehouse)
-    derive.make_aggregates(spark, warehouse)
-    output = where / "report.html"
-    sides = Scope.parse("device=device000"), Scope.parse("device=device001")
-    assert write_report(spark, warehouse, output, Scope(), sides) == output.stat().st_size
-    return output
-
-
-class Page(HTMLParser):
-    """Sections, sentences and addresses of a page, and whether every tag is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.sections: list[str] = []
-        self.addresses: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-        for name, value in attrs:
-            if tag == "section" and name == "id":
-                self.sections.append(str(value))
-            if name in ("src", "href", "action") or (name == "xlink:href"):
-                self.addresses.append(str(value))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+@pytest.fixture
+def report(whole_fleet: Fleet) -> Path:
+    return whole_fleet.report
 
 
 def test_sections_and_no_network(report: Path) -> None:
     page = Page(report.read_text())
-    assert page.sections == list(SECTIONS)
+    devices = [f"device-device{number:03d}" for number in range(6)]
+    assert page.sections[: len(SECTIONS)] == list(SECTIONS)
+    assert sorted(page.sections[len(SECTIONS) :]) == devices
     assert not page.open
     assert all(each.startswith("#") for each in page.addresses), "something would be fetched"
-    assert "<script" not in report.read_text() and "@import" not in report.read_text()
+    assert "@import" not in report.read_text()
 
 
 def test_each_section_has_a_sentence(report: Path) -> None:
@@ -89,44 +53,77 @@ def test_each_section_has_a_sentence(report: Path) -> None:
         section = text[text.index(f'<section id="{name}">') :].partition("</section>")[0]
         (says, *_) = re.findall(r'<p class="says">(.*?)</p>', section)
         assert says.endswith("."), (name, says)
-    glance = re.findall(r'<li class="(\w+)"><b>(\w+)</b> <span>(.*?)</span>', text)
+    glance = re.findall(r'<li class="(\w+)"><b>(\w+)</b> <i>\w+</i> <span>(.*?)</span>', text)
     assert [title for _, title, _ in glance] == [
         "Recordings", "Answers", "Speed", "Silence", "Losses", "Repliers", "Changes",
     ]  # fmt: skip
     levels = {title: level for level, title, _ in glance}
-    assert levels["Recordings"] == "watch" and levels["Repliers"] == "bad"
+    assert levels["Recordings"] == "yellow" and levels["Repliers"] == "red"
+    told = json.loads(report.with_suffix(".json").read_text())
+    assert {each["name"].title(): each["level"] for each in told["verdicts"]} == levels
+    assert [each["text"] for each in told["verdicts"]] == [unescape(text) for _, _, text in glance]
+    assert told["level"] == "red" and told["totals"]["devices"] == 6
 
 
-def test_it_is_the_same_each_time(report: Path, spark: SparkSession) -> None:
+def test_hours_are_what_the_tables_say(report: Path, whole_fleet: Fleet) -> None:
+    """Latencies, failures and losses of each hour, from each conversation and event."""
+    latencies: dict[datetime, list[int]] = defaultdict(list)
+    counts: Counter[tuple[str, datetime]] = Counter()
+    for row in whole_fleet.tables["conversations"].collect():
+        hour = row.ts.replace(minute=0, second=0, microsecond=0)
+        counts[row.outcome, hour] += 1
+        if row.outcome == "reply":
+            latencies[hour].append(row.latency_ns)
+    for row in whole_fleet.tables["events"].where("kind = 'recorder_lost'").collect():
+        counts["lost", row.ts.replace(minute=0, second=0, microsecond=0)] += row["count"]
+    (found,) = re.findall(
+        r'<script type="application/json" id="chart-data">(.*?)</script>', report.read_text()
+    )
+    said = json.loads(found)
+    lines = {line["label"]: line["values"] for chart in said["charts"].values() for line in chart["lines"]}
+    seen: Counter[str] = Counter()
+    for number in range(len(lines["messages"])):
+        hour = datetime.fromtimestamp(said["begin"] + 3600 * number)
+        for label, kind in (
+            ("failed: an error as answer", "failed"), ("a status as answer", "status"),
+            ("no answer", "unanswered"), ("missed by the recorder", "lost"),
+        ):  # fmt: skip
+            assert (lines[label][number] or 0) == counts[kind, hour], (label, hour)
+            seen[kind] += counts[kind, hour]
+        values = sorted(latencies[hour])
+        for label, share in (("p50: half come within", 0.5), ("p99: 99 in 100", 0.99)):
+            exact = values[max(math.ceil(share * len(values)), 1) - 1] if values else None
+            assert lines[label][number] == (exact and pytest.approx(exact, rel=0.0105)), (label, hour)
+    assert all(seen[kind] == sum(n for (each, _), n in counts.items() if each == kind) > 0 for kind in seen)
+    assert len(seen) == 4 and len(latencies) > 2
+
+
+def test_devices_have_pages_with_what_they_send(report: Path) -> None:
+    text = report.read_text()
+    (device,) = re.findall(r'<section class="device" id="device-device002">(.*?)</section>', text, re.DOTALL)
+    assert "$.Pump.Level</th>" in device and "$.Sensor.Door</th>" in device
+    assert re.search(r"[\d,]+ messages, [\d.]+ a second; half of the replies within .* went and left", device)
+    (place,) = re.findall(r'<use href="#(l\d)"/>', device)
+    (line,) = re.findall(rf'<path id="{place}" d="([^"]*)"/>', text)
+    assert line.startswith("M0 ") and "V1" in line, "somewhere it is the most"
+
+
+@pytest.mark.long("makes the report again")
+def test_it_is_the_same_each_time(report: Path, whole_fleet: Fleet, pipeline: Callable[..., int]) -> None:
     again = report.with_name("again.html")
-    warehouse = Warehouse.open(str(report.parent / "tables"))
-    sides = Scope.parse("device=device000"), Scope.parse("device=device001")
-    write_report(spark, warehouse, again, Scope(), sides)
+    words = ["report", "--quiet", "--tables", str(whole_fleet.warehouse.root), "--output", str(again)]
+    assert pipeline(*words, "--fail-on", "red") == 3
     assert again.read_text() == report.read_text()
+    assert again.with_suffix(".json").read_text() == report.with_suffix(".json").read_text()
 
 
-def test_nothing_in_the_scope_is_a_report_too(report: Path, spark: SparkSession) -> None:
-    empty = report.with_name("empty.html")
-    warehouse = Warehouse.open(str(report.parent / "tables"))
-    write_report(spark, warehouse, empty, Scope(device="nobody"))
+@pytest.mark.long("makes another report")
+def test_nothing_in_the_scope_is_a_report_too(
+    spark: SparkSession, whole_fleet: Fleet, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.html"
+    write_report(spark, whole_fleet.warehouse, empty, Scope(device="nobody"))
     page = Page(empty.read_text())
-    assert page.sections == [name for name in SECTIONS if name != "comparison"]
+    assert page.sections == list(SECTIONS)
+    assert not [each for each in page.addresses if each.removeprefix("#") not in page.ids]
     assert "There are no recordings in this scope." in empty.read_text()
-
-
-@pytest.mark.parametrize("width", [1200, 390])
-def test_in_a_browser(report: Path, tmp_path: Path, width: int) -> None:
-    browser = Chromium(tmp_path)
-    text = browser.text(report, width)
-    for heading in ("How is the bus?", "Health at a glance", "Latency", "Device by device"):
-        assert heading in text
-    picture = browser.picture(report, width, 2400)
-    assert picture.colours > 10, "the page is empty"
-    assert browser.scroll_width(report, width) <= width, "the page is wider than the screen"
-
-
-def test_in_print(report: Path, tmp_path: Path) -> None:
-    paper = Chromium(tmp_path).pdf(report)
-    text = subprocess.run(["pdftotext", paper, "-"], capture_output=True, text=True, check=True).stdout
-    for heading in ("How is the bus?", "Losses", "Device by device"):
-        assert heading in text

@@ -18,6 +18,7 @@ from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 from kbus.pipeline import batches, scan
 from kbus.pipeline.sections import Section
+from tests.capture.captures import without_origins
 from tests.pipeline.captures import NOON, capture, info, swapped
 
 LATEST = 2**63 - 1
@@ -105,18 +106,21 @@ def test_pieces_smaller_than_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         assert by_scan(raw) == whole
 
 
-def test_a_wrong_bit_before_messages() -> None:
+#: Which bits of a byte are wrong in turn, beginning with which one of the first byte
+BITS = pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.long("more of the same"))])
+
+
+@BITS
+def test_a_wrong_bit_before_messages(first: int) -> None:
     """Whatever is assumed in place of what is damaged, both do."""
-    first = capture(SAMPLES[:2], {**info("pump"), "bus": [0, 3]}, buses=(0, 3))
-    second = capture(SAMPLES[2:5], {**info("valve"), "bus": [0, 3]}, buses=(0, 3), order=pcapng.BIG)
-    begin = Reader(io.BytesIO(first))
-    (*_, last) = begin
-    end = next(Reader(io.BytesIO(second))).facts.offset
-    for at in [*range(64), *range(last.facts.offset, len(first) + end)]:
-        for bit in range(8):
-            raw = bytearray(first + second)
-            raw[at] ^= 1 << bit
-            assert by_scan(bytes(raw)) == by_reader(bytes(raw)), (at, bit)
+    one = capture(SAMPLES[:2], {**info("pump"), "bus": [0, 3]}, buses=(0, 3))
+    other = capture(SAMPLES[2:5], {**info("valve"), "bus": [0, 3]}, buses=(0, 3), order=pcapng.BIG)
+    (*_, last) = Reader(io.BytesIO(one))
+    end = next(Reader(io.BytesIO(other))).facts.offset
+    for at in [*range(64), *range(last.facts.offset, len(one) + end)]:
+        raw = bytearray(one + other)
+        raw[at] ^= 1 << (at + first) % 8
+        assert by_scan(bytes(raw)) == by_reader(bytes(raw)), at
 
 
 @pytest.mark.parametrize("order", [pcapng.LITTLE, pcapng.BIG])
@@ -185,7 +189,7 @@ def test_a_section_that_another_machine_has_written_anew() -> None:
     """editcap and mergecap leave packets as they are, in a section of their own byte order."""
     raw = capture(SAMPLES, order=pcapng.BIG)
     blocks = [found for found in read_blocks(MaybeGzip(io.BytesIO(raw))) if isinstance(found, Block)]
-    anew = pcapng.section_header(pcapng.LITTLE, "{}") + pcapng.interface_description(pcapng.LITTLE, "kbus7")
+    anew = pcapng.section_header(pcapng.LITTLE, "none") + pcapng.interface_description(pcapng.LITTLE, "kbus7")
     for each in blocks:
         if each.kind == pcapng.ENHANCED_PACKET:
             _, time, packet = pcapng.packet_of(each)
@@ -201,16 +205,40 @@ def test_a_section_that_another_machine_has_written_anew() -> None:
     assert len(rows) == len(SAMPLES) + 1 and not damage
 
 
+def sessions(raw: bytes) -> set[int]:
+    found = batches.messages(scan.scan(io.BytesIO(raw)))
+    columns = [each.columns["session"] for each in found if isinstance(each, batches.Messages)]
+    return {session for column in columns for session in column.to_pylist()}
+
+
+def of_unknown(device: str) -> bytes:
+    """A capture whose header does not tell what it is of, as the packets do."""
+    return capture(SAMPLES, info(device)).replace(b'{"device"', b'!"device"')
+
+
+def test_recordings_that_are_unknown_have_sessions_apart() -> None:
+    """Also if a tool has put them into one section, or if packets do not tell their recording."""
+    pump, valve = of_unknown("pump"), of_unknown("valve")
+    assert len(sessions(pump)) == len(sessions(valve)) == len(sessions(pump + pump)) == 1
+    assert len(sessions(pump + valve)) == 2
+    packets = valve[next(Reader(io.BytesIO(valve))).facts.offset :]
+    assert sessions(pump + packets) == sessions(pump + valve)
+    pump, valve = without_origins(pump), without_origins(valve.replace(b"one", b"two"))
+    assert sessions(pump).isdisjoint(sessions(valve))
+
+
 WHOLE = capture(SAMPLES * 3) + capture(SAMPLES, info("valve"), pcapng.BIG)
 
 
 def test_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = capture(SAMPLES[::2]) + capture(SAMPLES[3:5], info("valve"), pcapng.BIG)
     monkeypatch.setattr(scan, "PIECE", 512)
-    for length in range(len(WHOLE)):
-        assert by_scan(WHOLE[:length]) == by_reader(WHOLE[:length]), f"cut at {length}"
+    # All that is in a capture is of whole words.
+    for length in (each for each in range(len(raw)) if each % 4 in (0, 3)):
+        assert by_scan(raw[:length]) == by_reader(raw[:length]), f"cut at {length}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(min_size=1, max_size=9)), max_size=4))
 @example([(0, b"\0")])
 @example([(8, b"\x1a\x2b\x3c\x4d")])
@@ -221,7 +249,7 @@ def test_bytes_overwritten_anywhere(spots: list[tuple[int, bytes]]) -> None:
     assert by_scan(bytes(raw)) == by_reader(bytes(raw))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(WHOLE)), st.integers(0, 300), st.binary(max_size=40))
 def test_bytes_taken_out_and_put_in(at: int, length: int, what: bytes) -> None:
     raw = WHOLE[:at] + what + WHOLE[at + length :]
@@ -235,6 +263,7 @@ def test_no_capture_at_all(raw: bytes) -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@example([(0, b"\0"), (728, b"\1")])
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(min_size=1, max_size=9)), max_size=3))
 def test_ranges_give_what_the_whole_gives(spots: list[tuple[int, bytes]]) -> None:
     raw = bytearray(WHOLE)
@@ -288,3 +317,84 @@ def test_what_hides_a_header(order: str) -> None:
             raw = bytearray(before + behind)
             raw[len(before) + at : len(before) + at + length] = bytes(length)
             assert by_scan(bytes(raw)) == by_reader(bytes(raw)), (at, length)
+
+
+PLACES = [("pump", bus) for bus in (0, 3)] + [("valve", bus) for bus in (0, 3, 5)]
+
+
+def of_machine(device: str, order: str) -> bytes:
+    """A capture whose messages tell of which machine and device they are."""
+    buses = [bus for each, bus in PLACES if each == device]
+    messages = [Announcement(f"$.Of.{device}.N{buses[k % len(buses)]}", bytes(k)) for k in range(9)]
+    return capture(messages, info(device, bus=buses), order, buses=buses)
+
+
+TWO = {order: of_machine("pump", pcapng.LITTLE) + of_machine("valve", order) for order in "<>"}
+#: Where the second of them begins, and each block of the two
+SEAM = len(of_machine("pump", pcapng.LITTLE))
+BLOCKS = {
+    order: [found.offset for found in read_blocks(MaybeGzip(io.BytesIO(raw))) if isinstance(found, Block)]
+    for order, raw in TWO.items()
+}
+
+
+def check_places(raw: bytes) -> None:
+    """Reader and pipeline find the same, and of no message another machine or device than its own."""
+    rows, damage = by_scan(raw)
+    assert (rows, damage) == by_reader(raw)
+    for row in rows:
+        bus, device, name = row[4], row[6], str(row[-2])
+        _, _, own_device, own_bus = name.split(".")
+        assert device in ("", own_device), (name, device)
+        assert bus in (None, int(own_bus[1:])), (name, bus)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from("<>"),
+    st.lists(
+        st.tuples(
+            st.integers(0, len(BLOCKS["<"]) - 1),
+            st.integers(-8, 40),
+            st.one_of(st.binary(min_size=1, max_size=9), st.sampled_from([4, 16, 40, 64, 200]).map(bytes)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_two_sections_of_which_something_is_overwritten(
+    order: str, spots: list[tuple[int, int, bytes]]
+) -> None:
+    raw = bytearray(TWO[order])
+    for block, at, what in spots:
+        begin = max(0, BLOCKS[order][block] + at)
+        raw[begin : begin + len(what)] = what
+    check_places(bytes(raw))
+
+
+@pytest.mark.parametrize("order", TWO)
+def test_a_header_that_is_hidden_without_a_trace(order: str) -> None:
+    """As a block of another kind; and of what follows it, one or two blocks are hidden or damaged as well."""
+    first = BLOCKS[order].index(SEAM)
+    for hidden in (1, 2, 3, 4):
+        raw = bytearray(TWO[order])
+        raw[SEAM + 8] ^= 1
+        for begin in BLOCKS[order][first : first + hidden]:
+            raw[begin : begin + 4] = b"\x44" * 4
+        check_places(bytes(raw))
+        for begin in BLOCKS[order][first + hidden : first + hidden + 3]:
+            for at in (4, 8, 13):
+                again = bytearray(raw)
+                again[begin + at] ^= 0x40
+                check_places(bytes(again))
+
+
+@BITS
+@pytest.mark.parametrize("order", TWO)
+def test_a_wrong_bit_in_a_header_gives_no_message_to_another_place(order: str, first: int) -> None:
+    """Nor does one in a description, or where a packet tells its interface."""
+    end = BLOCKS[order][BLOCKS[order].index(SEAM) + 5]
+    for at in range(SEAM, end):
+        raw = bytearray(TWO[order])
+        raw[at] ^= 1 << (at + first) % 8
+        check_places(bytes(raw))

@@ -54,7 +54,9 @@ def test_only_the_columns_that_are_asked_for(spark: SparkSession, captures: Path
         spark.read.format("kbus").schema("colour string").load(str(captures)).collect()
 
 
-@pytest.mark.parametrize("pushdown", ["true", "false", None])
+@pytest.mark.parametrize(
+    "pushdown", ["true", pytest.param("false", marks=pytest.mark.long("is the default")), None]
+)
 @pytest.mark.parametrize(
     ("where", "count"),
     [

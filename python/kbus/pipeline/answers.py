@@ -16,8 +16,18 @@ from .scope import Tables
 
 _BUS = ["device", "bus"]
 QUANTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
-#: Not answered as they should be
-FAILED = ("status", "unanswered")
+#: How a request can end, and what the column is called that counts it
+OUTCOMES = {
+    "reply": "reply",
+    # ``failed`` is the share of all that failed.
+    "failed": "errors",
+    "status": "status",
+    "unanswered": "unanswered",
+    "incomplete": "incomplete",
+    "orphan": "orphan",
+}
+#: Those that were not answered as they should be
+FAILED = ("errors", "status", "unanswered")
 #: A clock that says an earlier time, or one that is later than now by more, is wrong.
 EARLIEST, TOLERANCE = datetime(2020, 1, 1, tzinfo=timezone.utc), timedelta(days=1)
 #: Serial numbers of KBUS are 1 to this
@@ -102,18 +112,17 @@ def latency(tables: Tables, by: tuple[str, ...] = ("device", "bus", "name", "rep
 
 def outcomes(tables: Tables, by: tuple[str, ...] = ("device", "bus", "name")) -> DataFrame:
     """Return, for each group, how many requests ended in which way, and ``failed``: the share of those that
-    failed.
+    failed. ``errors`` are those to which the replier answered that it failed.
 
     Incomplete ones, and answers without a request (``orphan``), are not known, and not counted in the share.
     """
-    kinds = ("reply", "status", "unanswered", "incomplete", "orphan")
     counted = (
         tables["outcomes_hour"]
         .groupBy(*by)
         .agg(
             *(
-                F.sum(F.when(F.col("outcome") == kind, F.col("requests")).otherwise(0)).alias(kind)
-                for kind in kinds
+                F.sum(F.when(F.col("outcome") == kind, F.col("requests")).otherwise(0)).alias(column)
+                for kind, column in OUTCOMES.items()
             )
         )
     )

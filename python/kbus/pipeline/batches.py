@@ -83,13 +83,12 @@ def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> d
     section, words, header = piece.section, parsed.words, parsed.header
     count = len(header)
     flags = words[header + 7]
-    interfaces = section.interfaces.table
     columns = {
-        "session": interfaces["session"][parsed.interface],
+        "session": _sessions(piece, parsed),
         "device": _same(section.device, count),
         "boot": _same(section.boot, count),
         "load": _same(section.load, count),
-        "bus": interfaces["bus"][parsed.interface],
+        "bus": parsed.bus.astype(np.int32),
         "ts": pa.array(parsed.ts_ns // 1000, pa.timestamp("us", tz="UTC")),
         "ts_ns": parsed.ts_ns,
         "mono_ns": parsed.mono_ns,
@@ -112,6 +111,17 @@ def _columns(piece: Piece, parsed: parse.Parsed, names: pa.DictionaryArray) -> d
         "length": (parsed.ends - parsed.begins) * 4,
     }
     return {name: pa.array(columns[name]) for name in _BODY}
+
+
+def _sessions(piece: Piece, parsed: parse.Parsed) -> NDArray[np.int64]:
+    section = piece.section
+    said = np.full(len(parsed.begins), -1, np.int64)
+    if section.is_unknown:
+        said = parse.recordings(piece.words, Run(parsed.begins, parsed.ends), section.order)
+    # Both are whole numbers from -1, and those of devices have 30 bits.
+    places, which = np.unique((said + 1) << 30 | parsed.bus + 1, return_inverse=True)
+    numbers = [section.session((each & (1 << 30) - 1) - 1, (each >> 30) - 1) for each in places.tolist()]
+    return np.array(numbers, np.int64)[which]
 
 
 def _u32(values: NDArray[np.uint32]) -> NDArray[np.int64]:

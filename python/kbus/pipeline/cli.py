@@ -2,7 +2,8 @@
 """The ``kbus-pipeline`` command.
 
 What was done goes to stdout, progress and complaints to stderr. The exit status is 0 if it was done, also
-when SIGINT or SIGTERM ended ``stream``; 1 if it failed, and stderr says why; 2 if the command line is wrong.
+when SIGINT or SIGTERM ended ``stream``; 1 if it failed, and stderr says why; 2 if the command line is wrong;
+3 if the report was written, and a verdict of it is at least as bad as ``--fail-on`` says.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from ..cli.printable import printable
 from .causes import cause_of
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
+_REPORT_EPILOG = (
+    f"{_EPILOG[:-1]}, 3 the report was written and a verdict of it is as bad as --fail-on says, or worse."
+)
 
 
 def main(argv: Optional[list[str]] = None) -> int:
@@ -30,14 +34,13 @@ def main(argv: Optional[list[str]] = None) -> int:
         print(f"kbus-pipeline: there is no {error.name} here: pip install 'kbus[pipeline]'", file=sys.stderr)
         return 1
     try:
-        commands.run(args)
+        return commands.run(args)
     except commands.FAILURES as failure:
         print(f"kbus-pipeline {args.command}: {printable(cause_of(failure))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)
         return 1
-    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,7 +52,8 @@ def parser() -> argparse.ArgumentParser:
     common = _common()
 
     def add(name: str, says: str) -> argparse.ArgumentParser:
-        return subparsers.add_parser(name, help=says, description=says, parents=[common], epilog=_EPILOG)
+        epilog = _REPORT_EPILOG if name in ("report", "run") else _EPILOG
+        return subparsers.add_parser(name, help=says, description=says, parents=[common], epilog=epilog)
 
     one = add("ingest", "Take captures into the tables, each message once.")
     _ingest_options(one)
@@ -64,17 +68,29 @@ def parser() -> argparse.ArgumentParser:
     _ingest_options(one)
     _within_option(one)
     _report_options(one)
+    add("compact", "Put small files of the tables together, and delete those that nobody needs.")
+    for name, says in (
+        ("check", "Look whether all files of the tables are there, and whole."),
+        ("repair", "Have the tables do without files that are missing or not whole."),
+        ("upgrade", "Make Delta tables of those that an earlier version has made."),
+    ):
+        subparsers.add_parser(name, help=says, description=says, parents=[_tables()], epilog=_EPILOG)
     return everything
 
 
-def _common() -> Parser:
-    common = Parser(add_help=False)
-    common.add_argument(
+def _tables() -> Parser:
+    tables = Parser(add_help=False)
+    tables.add_argument(
         "--tables",
         metavar="DIR",
         default="kbus-tables",
-        help="directory of the tables (default: %(default)s)",
+        help="directory of the tables, or s3://BUCKET/KEY (default: %(default)s)",
     )
+    return tables
+
+
+def _common() -> Parser:
+    common = Parser(add_help=False, parents=[_tables()])
     common.add_argument(
         "--master", metavar="URL", help="Spark's master, such as local[4] or spark://host:7077"
     )
@@ -113,13 +129,28 @@ def _within_option(one: argparse.ArgumentParser) -> None:
 
 def _report_options(one: argparse.ArgumentParser) -> None:
     one.add_argument(
-        "--output", metavar="FILE", default="report.html", help="where to (default: %(default)s)"
+        "--output",
+        metavar="FILE",
+        default="report.html",
+        help="where to (default: %(default)s); the verdicts for programs are beside it, in a file that ends"
+        " in .json instead",
     )
     one.add_argument(
         "--scope", metavar="SCOPE", default="", help="since=TIME,until=TIME,device=NAME*,recorder=..."
     )
     one.add_argument(
         "--compare", metavar=("BEFORE", "AFTER"), nargs=2, help="two scopes: periods, versions, devices"
+    )
+    one.add_argument(
+        "--thresholds",
+        metavar="FILE",
+        help="TOML file that says from which figures on a verdict is not green",
+    )
+    one.add_argument(
+        "--fail-on",
+        metavar="LEVEL",
+        choices=("yellow", "red"),
+        help="exit with 3 if a verdict is so bad: %(choices)s",
     )
 
 

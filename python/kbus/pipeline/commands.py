@@ -14,14 +14,21 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from . import derive, session
+from . import derive, schemas, session
+from .check import check
 from .ingest import Ingested, NotHealthy, ingest
-from .paths import unusable, uploads
+from .parts import WarehouseError
+from .paths import local, unusable, uploads
 from .progress import Progress
+from .repair import repair
 from .report import write_report
+from .report.thresholds import RED, YELLOW, Thresholds, load
 from .scope import Scope
+from .stores import store
 from .stream import follow
-from .warehouse import Warehouse, WarehouseError
+from .upgrade import upgrade
+from .upkeep import clear, compact
+from .warehouse import Warehouse
 
 
 class CommandError(Exception):
@@ -40,13 +47,35 @@ FAILURES = (
 )
 
 
-def run(args: argparse.Namespace) -> None:
-    """Do what the command line asks for. Raises one of FAILURES."""
+#: Exit status if a verdict is as bad as --fail-on says
+_TOO_BAD = 3
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the command line asks for, and return the exit status. Raises one of FAILURES."""
     scopes = [
         Scope.parse(each) for each in (getattr(args, "scope", ""), *(getattr(args, "compare", None) or ()))
     ]
+    if args.command in _WITHOUT_SPARK:
+        print(_WITHOUT_SPARK[args.command](args), flush=True)
+        return 0
+    # Before anything is done, however long it takes until they are needed.
+    if hasattr(args, "output"):
+        args.output = local(args.output, "a report")
+        if args.output.suffix == ".json":
+            raise CommandError(f"{args.output}: the verdicts for programs would be in the same file")
+        args.thresholds = load(Path(args.thresholds)) if args.thresholds else Thresholds()
+    if hasattr(args, "inbox"):
+        args.inbox = local(args.inbox, "recordings")
+        if not args.inbox.is_dir():
+            raise CommandError(f"{args.inbox} is no directory")
     for where in getattr(args, "captures", []):
         _check_captures(where)
+    if hasattr(args, "checkpoint") and not args.checkpoint:
+        tables = store(args.tables, "tables")
+        if not isinstance(tables, Path):
+            raise CommandError(f"Spark can't write its checkpoint to {tables}: --checkpoint says where to")
+        args.checkpoint = str(tables / "_checkpoint")
     warehouse = (
         Warehouse.create(args.tables, args.buckets)
         if hasattr(args, "buckets")
@@ -54,12 +83,15 @@ def run(args: argparse.Namespace) -> None:
     )
     spark = session.start("kbus-pipeline", args.master, dict(args.conf))
     try:
+        if args.command not in ("report", "compact"):
+            clear(warehouse)
         for step in STEPS[args.command]:
             with _shown(spark, step, args.quiet):
                 done = _DO[step](spark, warehouse, args, scopes)
             print(done, flush=True)
     finally:
         spark.stop()
+    return _TOO_BAD if getattr(args, "too_bad", False) else 0
 
 
 STEPS = {
@@ -68,6 +100,7 @@ STEPS = {
     "aggregate": ("aggregate",),
     "report": ("report",),
     "stream": ("stream",),
+    "compact": ("compact",),
     "run": ("ingest", "conversations", "aggregate", "report"),
 }
 
@@ -147,19 +180,59 @@ def _derived(step: str, done: derive.Derived, begin: float) -> str:
 
 def _report(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
     begin = time.monotonic()
-    output = Path(args.output)
-    size = write_report(spark, warehouse, output, scopes[0], (scopes[1], scopes[2]) if args.compare else None)
-    return f"report: {size:,} bytes; {_seconds(begin)}\n{output.resolve()}"
+    sides = (scopes[1], scopes[2]) if args.compare else None
+    done = write_report(spark, warehouse, args.output, scopes[0], sides, args.thresholds)
+    by_level = {
+        level: [title for title, each in done.levels.items() if each == level] for level in (RED, YELLOW)
+    }
+    said = "; ".join(f"{level}: {', '.join(titles)}" for level, titles in by_level.items() if titles)
+    if args.fail_on:
+        args.too_bad = bool(by_level[RED] or (args.fail_on == YELLOW and by_level[YELLOW]))
+    return f"report: {done.bytes:,} bytes; {said or 'all is green'}; {_seconds(begin)}\n{args.output}"
 
 
 def _stream(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
     begin = time.monotonic()
-    if not Path(args.inbox).is_dir():
-        raise CommandError(f"{args.inbox} is no directory")
-    checkpoint = args.checkpoint or str(warehouse.root / "_checkpoint")
-    done = follow(spark, warehouse, args.inbox, checkpoint, args.every, args.batch, args.once)
-    passed_over = _passed_over("stream", [args.inbox])
+    done = follow(spark, warehouse, str(args.inbox), args.checkpoint, args.every, args.batch, args.once)
+    passed_over = _passed_over("stream", [str(args.inbox)])
     return f"stream: {done.batches:,} batches, {done.messages:,} messages{passed_over}; {_seconds(begin)}"
+
+
+def _compact(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
+    begin = time.monotonic()
+    done = compact(spark, warehouse)
+    return (
+        f"compact: {done.before:,} files are {done.after:,} now, {done.cleared:,} files deleted;"
+        f" {_seconds(begin)}"
+    )
+
+
+def _upgrade(args: argparse.Namespace) -> str:
+    begin = time.monotonic()
+    snapshot = upgrade(args.tables).snapshot()
+    files = sum(len(snapshot.of(table)) for table in schemas.TABLES)
+    return f"upgrade: {files:,} files are in Delta tables; {_seconds(begin)}"
+
+
+def _check(args: argparse.Namespace) -> str:
+    begin = time.monotonic()
+    warehouse = Warehouse.open(args.tables)
+    done = check(warehouse, warehouse.snapshot())
+    for problem in done.problems:
+        print(problem)
+    if done.problems:
+        raise CommandError(f"{len(done.problems):,} problems in {done.files:,} files")
+    return f"check: {done.files:,} files, {done.rows:,} rows, {done.bytes:,} bytes; {_seconds(begin)}"
+
+
+def _repair(args: argparse.Namespace) -> str:
+    begin = time.monotonic()
+    done = repair(args.tables)
+    for path in done.torn:
+        print(f"repair: {path}: the end of a log, torn before it held", file=sys.stderr)
+    for part in done.lost:
+        print(f"repair: {part.path}: {part.rows:,} rows lost", file=sys.stderr)
+    return f"repair: {len(done.lost):,} files lost, and the tables do without them; {_seconds(begin)}"
 
 
 def _seconds(begin: float) -> str:
@@ -172,4 +245,6 @@ _DO = {
     "aggregate": _aggregate,
     "report": _report,
     "stream": _stream,
+    "compact": _compact,
 }
+_WITHOUT_SPARK = {"check": _check, "repair": _repair, "upgrade": _upgrade}

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from . import matching, schemas
 from .holes import Hole
-from .parquet import Parts
-from .warehouse import Part, Partition, Warehouse
+from .parquet import WRITTEN, Parts, by_partition, told, written
+from .parts import Part, Partition
+from .stores import Store
 
 #: How long after a request its answer may come, in seconds
 WITHIN = 60
@@ -23,18 +24,10 @@ _TOGETHER = 2_000_000
 #: Messages for which it pays to have a task
 _PAYS = 1_000
 _KEY = ("session", "id", "requester")
-#: A file that a task has written
-_WRITTEN = (
-    schemas.Column("path", "string", "as in Part"),
-    schemas.Column("rows", "bigint", "likewise"),
-    schemas.Column("bytes", "bigint", "likewise"),
-    schemas.Column("date", "string", "of its partition"),
-    schemas.Column("bucket", "int", "likewise"),
-)
 
 
 def write_conversations(
-    warehouse: Warehouse,
+    root: Store,
     messages: DataFrame,
     read: Sequence[Part],
     holes: Iterable[Hole],
@@ -44,8 +37,9 @@ def write_conversations(
 ) -> list[Part]:
     """Write the conversations in these messages to new files, as far as they are in partitions to ``make``.
 
-    ``messages`` are what is in the files ``read``, ``holes`` those of all recordings, ``within`` is the time
-    bound in seconds. The files belong to the table when an entry of the log says so.
+    ``root`` is where the tables are, ``messages`` are what is in the files ``read``, ``holes`` those
+    of all recordings, ``within`` is the time bound in seconds. The files belong to the table when a step says
+    so.
     """
     known = matching.sessions(holes, buckets)
     context = messages.sparkSession.sparkContext
@@ -56,19 +50,10 @@ def write_conversations(
     found = places(counts, context.defaultParallelism)
     tasks = max(each.first + each.tasks for each in found)
     rows = _requests_and_answers(messages, _task_of(found)).repartitionById(tasks, "task").drop("task")
-    function = partial(_match_and_write, str(warehouse.root), known, within * 1_000_000_000, make)
+    function = partial(_match_and_write, root, known, within * 1_000_000_000, make)
     context.setJobDescription("writing conversations")
-    made = rows.mapInArrow(function, schemas.spark_schema(_WRITTEN)).collect()
-    return [
-        Part(
-            "conversations",
-            each["path"],
-            each["rows"],
-            each["bytes"],
-            Partition(each["date"], each["bucket"]),
-        )
-        for each in made
-    ]
+    made = rows.mapInArrow(function, schemas.spark_schema(WRITTEN)).collect()
+    return written("conversations", made)
 
 
 class Place(NamedTuple):
@@ -139,20 +124,15 @@ def _requests_and_answers(messages: DataFrame, task: Column) -> DataFrame:
 
 
 def _match_and_write(
-    root: str,
+    root: Store,
     known: dict[int, matching.Session],
     bound: int,
     make: frozenset[Partition],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Write the conversations of a task, and yield the files, with _WRITTEN for columns."""
-    parts = Parts(Warehouse(root), "conversations")
-    for partition, columns in matching.by_partition(matching.match(known, bound, batches)):
+    """Write the conversations of a task, and yield which files these are."""
+    parts = Parts(root, "conversations")
+    for partition, columns in by_partition(matching.match(known, bound, batches)):
         if partition in make:
             parts.add(partition, columns)
-    rows = [
-        {"path": each.path, "rows": each.rows, "bytes": each.bytes, **each.partition._asdict()}
-        for each in parts.close()
-        if each.partition
-    ]
-    yield pa.RecordBatch.from_pylist(rows, schemas.arrow_schema(_WRITTEN))
+    yield told(parts.close())

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,9 +15,12 @@ from .aggregates import AGGREGATES, Aggregate
 from .buckets import bucket_of
 from .conversations import WITHIN, write_conversations
 from .events import events
+from .parquet import WRITTEN, write_batches, written
+from .parts import Part, Partition
 from .session import suit
-from .stale import changed, stale_conversations
-from .warehouse import Entry, Part, Partition, Warehouse
+from .stale import added, changed, stale_conversations
+from .steps import Entry
+from .warehouse import Warehouse
 
 _PLACE = [each.name for each in schemas.PARTITIONS]
 _SESSION = [each.name for each in schemas.SESSION]
@@ -56,8 +57,10 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     """
     snapshot = warehouse.snapshot()
     note = snapshot.notes.get("conversations", {})
-    since = note.get("upto", -1) if note.get("within") == within else -1
-    new = [part for entry in warehouse.entries(since) for part in entry.add if part.table == "stretches"]
+    if note.get("within") == within:
+        new = added(warehouse.entries(note["upto"]), "stretches")
+    else:
+        new = snapshot.of("stretches")
     done = Derived()
     if not new:
         return done
@@ -71,12 +74,14 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     # Of the others, the events are in partitions that stay.
     to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
-    entry.add = write_conversations(warehouse, messages, read, found, snapshot.buckets, stale.make, within)
-    told = events(messages, holes.frame(spark, to_make), snapshot.buckets)
-    made = told if stale.make == stale.read else _only(told, stale.make)
-    entry.add += _write(spark, warehouse, "events", made)
+    entry.add = write_conversations(
+        warehouse.root, messages, read, found, snapshot.buckets, stale.make, within
+    )
+    all_events = events(messages, holes.frame(spark, to_make), snapshot.buckets)
+    made = all_events if stale.make == stale.read else _only(all_events, stale.make)
+    entry.add += _write(warehouse, "events", made)
     for table in ("conversations", "events"):
-        entry.remove += [part.path for part in snapshot.of(table, stale.make)]
+        entry.remove += snapshot.of(table, stale.make)
     warehouse.commit(entry, snapshot)
     done.partitions = len(stale.make)
     done.has_written(entry.add)
@@ -90,14 +95,17 @@ def _partition_of(hole: holes.Hole, buckets: int) -> Partition:
 def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
     """Bring the aggregates up to date. Raises WarehouseError."""
     snapshot = warehouse.snapshot()
-    since = snapshot.notes.get("aggregate", {}).get("upto", -1)
-    entries = warehouse.entries(since)
+    note = snapshot.notes.get("aggregate")
+    entries = warehouse.entries(note["upto"]) if note else None
     entry = Entry("aggregate", note={"upto": snapshot.version})
     done = Derived()
     all_stale: set[Partition] = set()
     sessions = warehouse.read_parts(spark, "stretches", snapshot.of("stretches")).select(*_SESSION).distinct()
     for aggregate in AGGREGATES:
-        stale = changed(entries, aggregate.source)
+        if entries is None:
+            stale = frozenset(part.partition for part in snapshot.of(aggregate.source) if part.partition)
+        else:
+            stale = changed(entries, aggregate.source)
         if not stale:
             continue
         all_stale |= stale
@@ -106,7 +114,7 @@ def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
         suit(spark, sum(part.rows for part in read))
         entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
         for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
-            entry.remove += [part.path for part in snapshot.of(table, stale)]
+            entry.remove += snapshot.of(table, stale)
     if all_stale:
         warehouse.commit(entry, snapshot)
     done.partitions = len(all_stale)
@@ -119,10 +127,10 @@ def _aggregate(
 ) -> list[Part]:
     rows = warehouse.read_parts(spark, aggregate.source, read)
     table = f"{aggregate.name}_minute"
-    minutes = _write(spark, warehouse, table, _named(aggregate.minutes(rows), sessions, table))
+    minutes = _write(warehouse, table, _named(aggregate.minutes(rows), sessions, table))
     table = f"{aggregate.name}_hour"
-    added = aggregate.hours(warehouse.read_parts(spark, f"{aggregate.name}_minute", minutes))
-    return minutes + _write(spark, warehouse, table, _named(added, sessions, table))
+    hours = aggregate.hours(warehouse.read_parts(spark, f"{aggregate.name}_minute", minutes))
+    return minutes + _write(warehouse, table, _named(hours, sessions, table))
 
 
 def _named(rows: DataFrame, sessions: DataFrame, table: str) -> DataFrame:
@@ -141,22 +149,10 @@ def _only(rows: DataFrame, partitions: Iterable[Partition]) -> DataFrame:
     return rows.where(wanted)
 
 
-def _write(spark: SparkSession, warehouse: Warehouse, table: str, rows: DataFrame) -> list[Part]:
-    """Write rows to new files of a table. They belong to it when an entry of the log says so."""
-    staging = warehouse.root / "_staging" / secrets.token_hex(12)
-    spark.sparkContext.setJobDescription(f"writing {table}")
-    try:
-        rows.hint("rebalance", *_PLACE).write.partitionBy(*_PLACE).parquet(str(staging))
-        parts = []
-        for path in sorted(staging.rglob("*.parquet")):
-            date, bucket = path.relative_to(staging).parts[:2]
-            partition = Partition(date.partition("=")[2], int(bucket.partition("=")[2]))
-            target = warehouse.directory(table, partition) / f"{secrets.token_hex(12)}.parquet"
-            path.rename(target)
-            count = pq.read_metadata(target).num_rows
-            parts.append(
-                Part(table, str(target.relative_to(warehouse.root)), count, target.stat().st_size, partition)
-            )
-        return parts
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+def _write(warehouse: Warehouse, table: str, rows: DataFrame) -> list[Part]:
+    """Write rows to new files of a table, one a partition. They belong to it when a step says so."""
+    rows.sparkSession.sparkContext.setJobDescription(f"writing {table}")
+    function = partial(write_batches, warehouse.root, table)
+    # A task has all of its partitions, one after the other.
+    sorted_rows = rows.repartition(*_PLACE).sortWithinPartitions(*_PLACE)
+    return written(table, sorted_rows.mapInArrow(function, schemas.spark_schema(WRITTEN)).collect())

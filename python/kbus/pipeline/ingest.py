@@ -17,14 +17,16 @@ from typing import Any, Optional
 from pyspark.sql import SparkSession
 
 from . import tasks
+from .buckets import bucket_of
 from .known import Covered, covered_by
-from .loading import Health, Inspected, Loaded, inspect, load
+from .loading import Damages, Health, Inspected, Loaded, inspect, load
 from .parquet import write_rows
+from .parts import Part
 from .paths import uploads
-from .scan import Range
+from .steps import Entry
 from .stream_source import FORGOTTEN
 from .stretches import to_datetime
-from .warehouse import Entry, Snapshot, Warehouse
+from .warehouse import Snapshot, Warehouse
 
 #: Bytes of captures for one task
 SPLIT = 128 << 20
@@ -63,7 +65,6 @@ def ingest(
     done = Ingested()
     found = sorted({each for one in where for each in uploads(one)})
     snapshot = warehouse.snapshot()
-    warehouse.clear_abandoned()
     known = warehouse.rows(snapshot.of("files"), ["path", "size", "mtime_ns", "sha256", "health"])
     seen = {(row["path"], row["size"], row["mtime_ns"]) for row in known if row["health"] != _UNREADABLE}
     told = {(row["path"], row["size"], row["mtime_ns"]) for row in known if row["health"] == _UNREADABLE}
@@ -121,14 +122,16 @@ def take(
     With a ``note`` this is a step of ``stream``.
     """
     known = covered(warehouse, snapshot, {capture for each in some for capture in each.captures})
+    # Files of a bucket go to one task, or few, so that not every task writes to every bucket.
+    in_order = sorted(some, key=lambda each: (bucket_of(each.device, snapshot.buckets), each.upload.path))
     work = [
         (each.upload.path, part, (part.end or each.upload.size) - part.begin)
-        for each in sorted(some, key=lambda each: each.upload.path)
+        for each in in_order
         for part in each.ranges
     ]
     groups = tasks.grouped(work, lambda item: item[2], split)
     items = [[(path, part) for path, part, _ in group] for group in groups]
-    function = partial(_load, str(warehouse.root), snapshot.buckets, known)
+    function = partial(load, warehouse.root, snapshot.buckets, covered=known)
     loaded = tasks.run(spark, function, items, "writing messages")
     health = merged_health(loaded)
     rows = [file_row(each, health.get(each.upload.path)) for each in some]
@@ -142,22 +145,22 @@ def take(
     stretches = [row for each in loaded for row in each.stretches]
     entry = Entry("ingest" if note is None else "stream", note=note or {})
     entry.add += [part for each in loaded for part in each.parts]
-    entry.add += write_rows(warehouse, "stretches", stretches)
+    entry.add += write_rows(warehouse.root, "stretches", stretches)
     if note is not None:
         entry.remove, rows = _with_earlier_rows(warehouse, snapshot, rows)
-    entry.add += write_rows(warehouse, "files", rows)
-    warehouse.commit(entry, snapshot)
+    entry.add += write_rows(warehouse.root, "files", rows)
+    snapshot = warehouse.commit(entry, snapshot)
     done.files += len(some)
     done.bytes += sum((part.end or each.upload.size) - part.begin for each in some for part in each.ranges)
     done.written_bytes += sum(part.bytes for part in entry.add)
     for row in rows:
         done.health[row["health"]] += 1
-    return warehouse.snapshot()
+    return snapshot
 
 
 def _with_earlier_rows(
     warehouse: Warehouse, snapshot: Snapshot, rows: list[dict[str, Any]]
-) -> tuple[list[str], list[dict[str, Any]]]:
+) -> tuple[list[Part], list[dict[str, Any]]]:
     """Return which files of the table ``files`` tell of the same files already, and all rows to write
     instead.
 
@@ -168,7 +171,7 @@ def _with_earlier_rows(
     for part in snapshot.of("files"):
         earlier = warehouse.rows([part])
         if any(row["path"] in by_path for row in earlier):
-            removed.append(part.path)
+            removed.append(part)
             for row in earlier:
                 by_path[row["path"]] = _both(row, by_path[row["path"]]) if row["path"] in by_path else row
     return removed, list(by_path.values())
@@ -193,10 +196,6 @@ def _both(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _load(root: str, buckets: int, covered: Covered, todo: list[tuple[str, Range]]) -> Loaded:
-    return load(root, buckets, todo, covered)
-
-
 def covered(warehouse: Warehouse, snapshot: Snapshot, captures: set[str]) -> Covered:
     """Return what of these sections is in the tables."""
     columns = ["capture", "first_seq", "last_seq", "first_mono_ns", "last_mono_ns"]
@@ -214,7 +213,7 @@ def merged_health(loaded: Iterable[Loaded]) -> dict[str, Health]:
         total.sections += each.sections
         total.messages += each.messages
         total.known += each.known
-        total.damage += each.damage
+        total.damage.add_all(each.damage)
         total.counts += each.counts
         total.error = total.error or each.error
         total.first_ns, total.last_ns = min(total.first_ns, each.first_ns), max(total.last_ns, each.last_ns)
@@ -224,7 +223,9 @@ def merged_health(loaded: Iterable[Loaded]) -> dict[str, Health]:
 def file_row(each: Inspected, health: Optional[Health]) -> dict[str, Any]:
     """Return the row of ``files`` for a file; ``health`` is None for one of which nothing was read."""
     found = health or Health(each.upload.path)
-    damage = [*found.damage, *each.damage]
+    damage = Damages()
+    for one in (found.damage, each.damage):
+        damage.add_all(one)
     error = each.error or found.error
     row = {
         **each.upload._asdict(),
@@ -235,9 +236,9 @@ def file_row(each: Inspected, health: Optional[Health]) -> dict[str, Any]:
         "captures": each.captures,
         "messages": found.messages,
         "known": found.known,
-        "damaged": len(damage),
-        "skipped": sum(one.length for one in damage),
-        "reasons": [error] if error else sorted({one.reason for one in damage}),
+        "damaged": damage.count,
+        "skipped": damage.bytes,
+        "reasons": [error] if error else damage.reasons(),
         "received": sum(count.received for count in found.counts) if found.counts else None,
         "dropped": sum(count.dropped for count in found.counts) if found.counts else None,
         "first_ts": to_datetime(found.first_ns) if found.messages else None,
@@ -254,12 +255,14 @@ def health_of(row: dict[str, Any]) -> str:
         if not row["captures"] and not row["device"] and not row["recorder"]:
             return "not a capture"
         return "torn" if set(row["reasons"]) <= set(_TORN) else "damaged"
+    if (row["received"] or 0) > row["messages"] + row["known"]:
+        return "incomplete"
     return "copy" if row["known"] and not row["messages"] else "ok"
 
 
 def _check(rows: Iterable[dict[str, Any]], health: dict[str, Health]) -> None:
     for row in rows:
         if row["health"] not in ("ok", "copy"):
-            damage = health[row["path"]].damage if row["path"] in health else []
+            damage = health[row["path"]].damage.first if row["path"] in health else []
             where = f" at byte {damage[0].offset}: {damage[0].reason}" if damage else ""
             raise NotHealthy(f"{row['path']} is {row['health']}{where}; nothing was taken in")

@@ -13,34 +13,64 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbus.capture.blocks import Damage
+from kbus.capture.blocks import MOST_DAMAGE, Damage
 from kbus.capture.reader import open_file
 
 from .batches import Messages, messages
 from .buckets import bucket_of
 from .known import Covered, Known
 from .parquet import Parts
+from .parts import Part, Partition
 from .paths import Upload, existing, is_gzip
 from .scan import Counts, End, Range, outline, scan_part
+from .stores import Store
 from .stretches import Stretches
-from .warehouse import Part, Partition, Warehouse
 
 _READ = 1 << 20
 _DAY_NS = 86_400 * 1_000_000_000
 
 
 @dataclass
+class Damages:
+    """The damage of a file: how much in all, and the ``first`` of it, of which ``reasons`` are taken."""
+
+    first: list[Damage] = field(default_factory=list)
+    count: int = 0
+    bytes: int = 0
+
+    def add(self, damage: Damage) -> None:
+        """Count what comes next in the file."""
+        self.count += 1
+        self.bytes += damage.length
+        if len(self.first) < MOST_DAMAGE:
+            self.first.append(damage)
+
+    def add_all(self, others: Damages) -> None:
+        """Count what is in the next part of the file."""
+        self.count += others.count
+        self.bytes += others.bytes
+        self.first = [*self.first, *others.first][:MOST_DAMAGE]
+
+    def reasons(self) -> list[str]:
+        """Return what is said of it, each once."""
+        more = {f"and more, after {MOST_DAMAGE} places"} if self.count > len(self.first) else set()
+        return sorted({each.reason for each in self.first} | more)
+
+
+@dataclass
 class Inspected:
-    """What a file is: its digest, the ``capture`` of its sections, and ranges that can be read apart.
+    """What a file is: its digest, its first device, the ``capture`` of its sections, and ranges that can be
+    read apart.
 
     ``damage`` is what is known to be no use before it is read, ``error`` why it can't be read.
     """
 
     upload: Upload
     sha256: str = ""
+    device: str = ""
     captures: list[str] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
-    damage: list[Damage] = field(default_factory=list)
+    damage: Damages = field(default_factory=Damages)
     error: Optional[str] = None
 
 
@@ -55,10 +85,10 @@ def _inspect(upload: Upload, split: int) -> Inspected:
             digest = hashlib.sha256()
             while data := file.read(_READ):
                 digest.update(data)
-            captures, ranges = outline(file, None if is_gzip(file) else split)
+            captures, ranges, device = outline(file, None if is_gzip(file) else split)
     except OSError as error:
         return Inspected(upload, error=error.strerror or str(error))
-    return Inspected(upload, digest.hexdigest(), captures, ranges)
+    return Inspected(upload, digest.hexdigest(), device, captures, ranges)
 
 
 @dataclass
@@ -71,7 +101,7 @@ class Health:
     sections: int = 0
     messages: int = 0
     known: int = 0
-    damage: list[Damage] = field(default_factory=list)
+    damage: Damages = field(default_factory=Damages)
     counts: list[Counts] = field(default_factory=list)
     first_ns: int = 1 << 63
     last_ns: int = -1
@@ -87,13 +117,12 @@ class Loaded:
     stretches: list[dict[str, Any]]
 
 
-def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covered) -> Loaded:
+def load(root: Store, buckets: int, todo: list[tuple[str, Range]], covered: Covered) -> Loaded:
     """Write the messages of these parts of files to ``messages``, but those that are ``covered``.
 
     A file may have a section several times. All of it must be one part then.
     """
-    warehouse = Warehouse(root)
-    parts = Parts(warehouse, "messages")
+    parts = Parts(root, "messages")
     stretches = Stretches()
     healths = []
     known: dict[str, tuple[int, Known]] = {}
@@ -119,7 +148,7 @@ def load(root: str, buckets: int, todo: list[tuple[str, Range]], covered: Covere
                             known[capture] = count, Known(numbers)
                     _take(found, health, stretches, parts, known[capture][1], buckets)
                 elif isinstance(found, Damage):
-                    health.damage.append(found)
+                    health.damage.add(found)
                 elif isinstance(found, Counts):
                     health.counts.append(found)
                 elif isinstance(found, End) and found.section:

@@ -9,17 +9,17 @@ to the oldest, as KBUS does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..failed import FAILED
 from . import schemas
 from .buckets import bucket_of
-from .warehouse import Partition
 
 #: What ``match`` takes: the message ids as one number, the network id above the serial number
 ROWS = (
@@ -37,8 +37,8 @@ ROWS = (
 )
 CONVERSATIONS = (*schemas.CONVERSATIONS, *schemas.PARTITIONS)
 
-_OUTCOMES = ("reply", "status", "unanswered", "incomplete", "orphan")
-_REPLY, _STATUS, _UNANSWERED, _INCOMPLETE, _ORPHAN = range(len(_OUTCOMES))
+_OUTCOMES = ("reply", "failed", "status", "unanswered", "incomplete", "orphan")
+_REPLY, _FAILED, _STATUS, _UNANSWERED, _INCOMPLETE, _ORPHAN = range(len(_OUTCOMES))
 _NEVER = (1 << 63) - 1
 _DAY_US = 86_400 * 1_000_000
 
@@ -105,16 +105,6 @@ def match(known: Mapping[int, Session], bound: int, batches: Iterable[pa.RecordB
     return _conversations(_Rows(pa.Table.from_batches(together).combine_chunks()), known, bound)
 
 
-def by_partition(made: pa.Table) -> Iterator[tuple[Partition, dict[str, pa.Array]]]:
-    """Yield the columns of conversations by partition, of which they tell nothing then."""
-    place = made["date"].cast(pa.int32()).to_numpy().astype(np.int64) << 32 | made["bucket"].to_numpy()
-    made = made.drop_columns(["date", "bucket"])
-    for each in np.unique(place).tolist():
-        rows = made.filter(pa.array(place == each))
-        day = date(1970, 1, 1) + timedelta(days=each >> 32)
-        yield Partition(day.isoformat(), each & 0xFFFFFFFF), dict(zip(rows.column_names, rows.columns))
-
-
 class _Rows:
     """Rows in the order of session, id, requester and time."""
 
@@ -132,6 +122,11 @@ class _Rows:
         """Return a column without nulls."""
         found: Integers = self._rows[name].to_numpy()[self._order]
         return found
+
+    def are_called(self, name: str) -> NDArray[np.bool_]:
+        """Return which rows have this name."""
+        found = pc.equal(self._rows["name"], name).to_numpy()
+        return np.asarray(found[self._order], bool)
 
     def take(self, name: str, which: Integers) -> pa.Array:
         """Return a column of these rows, null where ``which`` is negative."""
@@ -178,7 +173,11 @@ def _conversations(rows: _Rows, known: Mapping[int, Session], bound: int) -> pa.
     of_session = _OfSessions(session, known)
     name, ts = rows.take("name", either), rows.take("ts", either)
     outcome = np.full(len(either), _REPLY)
-    outcome[np.flatnonzero(answer >= 0)[rows.numbers("synthetic")[answer[answer >= 0]]]] = _STATUS
+    is_answered = answer >= 0
+    answered = np.flatnonzero(is_answered)
+    outcome[answered[rows.are_called(FAILED)[answer[is_answered]]]] = _FAILED
+    # What KBUS itself answers may have any name.
+    outcome[answered[rows.numbers("synthetic")[answer[is_answered]]]] = _STATUS
     outcome[asked < 0] = _ORPHAN
     is_open = np.flatnonzero(answer < 0)
     missed = of_session.have_holes(is_open, mono[is_open], mono[is_open] + bound)

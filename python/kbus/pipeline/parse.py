@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,11 @@ from .sections import Section
 from .walk import Run
 
 _PACKET_WORDS = (8 + pcapng.PACKET[pcapng.NATIVE].size) // 4
-_FRAME_WORDS = frame.LENGTH // 4
+_ORIGIN_AT = frame.LEAST // 4
 _HEADER_WORDS = abi.MESSAGE_HEADER.size // 4
 _EXTENSION_WORDS = 2 * abi.ORIG_FROM.size // 4
+
+_Numbers = NDArray[np.integer[Any]]
 
 _NANO = 1_000_000_000
 _LATEST = (1 << 63) - 1
@@ -51,7 +53,7 @@ class Parsed(NamedTuple):
 
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
-    interface: NDArray[np.int64]
+    bus: NDArray[np.int64]
     ts_ns: NDArray[np.int64]
     seq: NDArray[np.int64]
     mono_ns: NDArray[np.int64]
@@ -77,12 +79,11 @@ def by_order(words: NDArray[np.uint32], run: Run, section: Section) -> list[tupl
     It is that of the section, unless a tool has written the section anew.
     """
     start = words[np.minimum(run.begins + _PACKET_WORDS, len(words) - 1)]
-    version = start & 0xFFFF if section.order == pcapng.LITTLE else start >> 16
+    version, _ = _halves(start, section.order)
     swapped = version == frame.VERSION << 8
     if not swapped.any():
         return [(section.order, run)]
-    other = pcapng.BIG if section.order == pcapng.LITTLE else pcapng.LITTLE
-    parts = ((section.order, ~swapped), (other, swapped))
+    parts = ((section.order, ~swapped), (_other(section.order), swapped))
     return [(order, Run(run.begins[which], run.ends[which])) for order, which in parts if which.any()]
 
 
@@ -104,20 +105,23 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
     fail(0, ~is_kbus)
     captured = words[begins + 5].astype(np.int64)
     room = (ends - begins) * 4 - pcapng.OVERHEAD - pcapng.PACKET[pcapng.NATIVE].size
-    fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LENGTH))
+    fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LEAST))
     at = begins + _PACKET_WORDS
     start = inner[np.minimum(at, len(words) - 1)]
-    version, length = (
-        (start & 0xFFFF, start >> 16) if order == pcapng.LITTLE else (start >> 16, start & 0xFFFF)
-    )
+    version, length = _halves(start, order)
     # A later layout may have a longer header, of whole words as everything is.
-    fail(2, (version != frame.VERSION) | (length < frame.LENGTH) | (length > captured) | (length % 4 != 0))
+    fail(2, (version != frame.VERSION) | (length < frame.LEAST) | (length > captured) | (length % 4 != 0))
     good = np.flatnonzero(reason < 0)
     if len(good):
         begin, end = ((at[good] + 2) * 4).tolist(), (at[good] * 4 + captured[good]).tolist()
         crc32 = zlib.crc32
         sums = np.array([crc32(data[a:b]) for a, b in zip(begin, end)], np.uint32)
         reason[good[sums != inner[at[good] + 1]]] = 3
+    bus = np.zeros(len(begins), np.int64)
+    bus[is_kbus] = section.interfaces.table["bus"][interface[is_kbus]]
+    tells = (reason < 0) & (length >= frame.LENGTH)
+    bus[tells] = inner[at[tells] + _ORIGIN_AT]
+    fail(2, bus > frame.MOST_BUS)
     header = at + length.astype(np.int64) // 4
     message_bytes = captured - length
     fail(4, message_bytes < (_HEADER_WORDS + 1) * 4)
@@ -133,8 +137,34 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
     time = _nanoseconds(ticks, section.interfaces.table["ticks"][interface[keep]])
     low, high = (0, 1) if order == pcapng.LITTLE else (1, 0)
     seq, mono, lost = (_u64(inner[at + 2 + 2 * k + low], inner[at + 2 + 2 * k + high]) for k in range(3))
-    interface, header, name_at = interface[keep], header[keep], name_at[keep]
-    return Parsed(begins, ends, interface, time, seq, mono, lost, header, name_at, inner, order, bad)
+    bus, header, name_at = bus[keep], header[keep], name_at[keep]
+    return Parsed(begins, ends, bus, time, seq, mono, lost, header, name_at, inner, order, bad)
+
+
+def recordings(words: NDArray[np.uint32], run: Run, order: str) -> NDArray[np.int64]:
+    """Return of which recording each packet says it is, right or not; -1 of one that does not say.
+
+    ``words`` are in the byte order ``order``; a packet may be in the other one.
+    """
+    at = run.begins + _PACKET_WORDS
+    found = np.full(len(at), -1, np.int64)
+    which = np.flatnonzero(run.ends > at + _ORIGIN_AT + 1)
+    at = at[which]
+    for inner, each in ((words, order), (words.view(words.dtype.newbyteorder()), _other(order))):
+        version, length = _halves(inner[at], each)
+        tells = (version == frame.VERSION) & (length >= frame.LENGTH)
+        found[which[tells]] = inner[at[tells] + _ORIGIN_AT + 1]
+    return found
+
+
+def _halves(words: NDArray[np.uint32], order: str) -> tuple[_Numbers, _Numbers]:
+    """Return the first and the second number of each word, of which it has two of 16 bits."""
+    low, high = words & 0xFFFF, words >> 16
+    return (low, high) if order == pcapng.LITTLE else (high, low)
+
+
+def _other(order: str) -> str:
+    return pcapng.BIG if order == pcapng.LITTLE else pcapng.LITTLE
 
 
 def _nanoseconds(ticks: NDArray[np.uint64], units: NDArray[np.int64]) -> NDArray[np.int64]:

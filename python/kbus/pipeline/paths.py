@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -15,6 +16,8 @@ from kbus.capture.series import SUFFIXES
 #: How the name of a capture ends that is still being written
 PART = ".part"
 _GZIP = b"\x1f\x8b"
+_FILE = re.compile(r"^file:(//)?(?=/)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class Upload(NamedTuple):
@@ -23,6 +26,22 @@ class Upload(NamedTuple):
     path: str
     size: int
     mtime_ns: int
+
+
+def local(text: str, what: str, or_else: str = "and nowhere else") -> Path:
+    """Return the path of a file or directory, whatever directory is the current one later, on other machines.
+
+    Raises ValueError for what is no path: ``what`` says what it is for, ``or_else`` where else it may be.
+    """
+    path = _FILE.sub("", text)
+    if has_scheme(path):
+        raise ValueError(f"{text}: {what} must be in a directory, which all machines see, {or_else}")
+    return Path(os.path.abspath(path))
+
+
+def has_scheme(text: str) -> bool:
+    """Return whether a text is no path, but says how to get there, like hdfs://host/path."""
+    return bool(_SCHEME.match(text))
 
 
 def uploads(where: str) -> list[Upload]:
@@ -60,10 +79,10 @@ def unusable(where: str) -> dict[str, str]:
 
 
 def _named(where: str) -> list[str]:
-    path = where.removeprefix("file://")
+    path = str(local(where, "recordings"))
     found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
     if not found:
-        raise FileNotFoundError(f"{path}: no such file or directory")
+        raise FileNotFoundError(f"{where}: no such file or directory")
     files: set[str] = set()
     for each in found:
         files.update(_below(each) if os.path.isdir(each) else [os.path.abspath(each)])

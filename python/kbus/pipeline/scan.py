@@ -16,14 +16,15 @@ from kbus.capture.blocks import (
     Damage,
     Search,
     block_at,
-    bus_of,
     header_in_place,
     is_header,
     is_header_lost,
+    is_of_another_recording,
 )
 from kbus.capture.gunzip import MaybeGzip
 from kbus.capture.pcapng import Block
 
+from .parse import recordings
 from .paths import is_gzip
 from .sections import Section, section
 from .walk import Packets, Run
@@ -135,10 +136,14 @@ class _Window:
 
 
 class Outline(NamedTuple):
-    """A file: ``capture`` of its sections, and ranges that can be read apart. The last one is open."""
+    """A file: ``capture`` of its sections, ranges that can be read apart, and the first section's device.
+
+    The last range is open.
+    """
 
     captures: list[str]
     ranges: list[Range]
+    device: str
 
 
 def outline(file: BinaryIO, size: Optional[int]) -> Outline:
@@ -151,7 +156,10 @@ def outline(file: BinaryIO, size: Optional[int]) -> Outline:
     is_repeated = False
     ranges = []
     begin, known = 0, None
+    first: Optional[Section] = None
     for found in scan(file):
+        if isinstance(found, (Piece, End)):
+            first = first or found.section
         if not isinstance(found, Piece):
             continue
         is_repeated |= captures.setdefault(found.section.capture, found.section.begin) != found.section.begin
@@ -162,7 +170,7 @@ def outline(file: BinaryIO, size: Optional[int]) -> Outline:
             begin, known = end, found.section
     if is_repeated:
         ranges, begin, known = [], 0, None
-    return Outline(list(captures), [*ranges, Range(begin, None, known)])
+    return Outline(list(captures), [*ranges, Range(begin, None, known)], first.device if first else "")
 
 
 def scan(
@@ -218,7 +226,7 @@ def scan(
                     break
                 damage = _Damaged(window.offset, reason)
                 search.header_is_lost = is_header_lost(window, sections.order)
-            next_order = search.go_on(window, sections.order, sections.has_packets)
+            next_order = search.go_on(window, sections.order)
             if may_grow and not window.left():
                 # What follows may yet show that this is less.
                 window.at = damage.offset - window.base
@@ -275,11 +283,6 @@ class _Sections:
         """The byte order of the section; None if there is none."""
         return self.now.order if self.now else None
 
-    @property
-    def has_packets(self) -> bool:
-        """Whether the section has any, so far."""
-        return bool(self.now and self.now.capture)
-
     def take(self, block: Block) -> Iterator[Found]:
         """Yield what a block is. If it has no section, it is nothing."""
         try:
@@ -287,11 +290,6 @@ class _Sections:
                 self.now = section(block, {})
                 self.now = section(block, reader.info_of(block))
             elif self.now and block.kind == pcapng.INTERFACE_DESCRIPTION:
-                now, bus = self.now, bus_of(block)
-                is_lost = assumed.is_of_another_section(now.buses, len(now.interfaces), bus)
-                if self.has_packets and now.recorder and is_lost:
-                    self.now = section(header_in_place(block.order, block.offset), {})
-                    yield Damage(block.offset, 0, assumed.HEADER_IS_LOST)
                 yield from self._describe(block, self.now)
             elif self.now and block.kind == pcapng.INTERFACE_STATISTICS:
                 yield _counts(block, self.now)
@@ -305,38 +303,75 @@ class _Sections:
             yield Damage(block.offset, len(block.raw), str(error))
 
     def take_run(self, piece: Piece, first: bytes = b"") -> Iterator[Found]:
-        """Yield packets of this section; ``first`` is the first one, if it is another in the file."""
-        data, words, offset, (begins, ends), now = piece
-        for at in np.flatnonzero(words[begins + 2] >= len(now.interfaces)):
-            raw = data[int(begins[at]) * 4 : int(ends[at]) * 4]
-            block = Block(pcapng.ENHANCED_PACKET, now.order, offset + int(begins[at]) * 4, raw)
+        """Yield packets of this section, and of another one if a header before one of them is damaged.
+
+        ``first`` is the first one, if it is another in the file.
+        """
+        begins, ends = piece.run
+        count = _of_recording(piece)
+        if count:
+            own = piece._replace(run=Run(begins[:count], ends[:count]))
+            yield from self._take_own(own, first)
+        if count < len(begins):
+            block = _packet(piece, count)
+            yield Damage(block.offset, 0, assumed.HEADER_IS_LOST)
+            other = section(header_in_place(block.order, block.offset), {})
+            run = Run(begins[count:], ends[count:])
+            yield from self._take_own(piece._replace(run=run, section=other), first)
+
+    def _take_own(self, piece: Piece, first: bytes) -> Iterator[Found]:
+        now = piece.section
+        done = 0
+        for at in np.flatnonzero(piece.words[piece.run.begins + 2] >= len(now.interfaces)).tolist():
+            block = _packet(piece, at)
             missing = assumed.for_packet(block, now.buses, len(now.interfaces))
+            if missing and done < at:
+                # Who begins there does not know yet what is missing, and is to be told.
+                now = yield from self._give(piece, slice(done, at), now, first)
+                done = at
             now = yield from self._assume(missing, block, now)
+        yield from self._give(piece, slice(done, None), now, first)
+
+    def _give(self, piece: Piece, part: slice, now: Section, first: bytes) -> Generator[Found, None, Section]:
+        """Yield packets of a piece, and return the section as it is behind them."""
         if not now.capture:
-            now = now.with_first_packet(first or data[int(begins[0]) * 4 : int(ends[0]) * 4])
+            now = now.with_first_packet(first or _packet(piece, 0).raw)
         self.now = now
-        yield piece._replace(section=now)
+        run = Run(piece.run.begins[part], piece.run.ends[part])
+        yield piece._replace(run=run, section=now)
+        return now
 
     def _describe(self, block: Block, now: Section) -> Iterator[Found]:
-        assumed.check_room(len(now.interfaces))
-        try:
-            described = reader.interface_from(block)
-        except ValueError:
-            # The messages need not be lost with it.
-            self.now = now.with_interface(assumed.damaged(now.buses, len(now.interfaces)))
-            raise
-        missing = assumed.before(now.buses, len(now.interfaces), described.bus)
+        missing, interface, wrong = assumed.described(block, now.buses, len(now.interfaces))
         now = yield from self._assume(missing, block, now)
-        self.now = now.with_interface(described)
+        self.now = now.with_interfaces([interface])
+        if wrong:
+            raise ValueError(wrong)
 
     def _assume(
         self, missing: list[assumed.Interface], block: Block, now: Section
     ) -> Generator[Found, None, Section]:
         """Go on as if these had been described before the block: return the section that has them."""
-        for each in missing:
-            yield Damage(block.offset, 0, assumed.reason(len(now.interfaces), each))
-            now = now.with_interface(each)
-        return now
+        if missing:
+            yield Damage(block.offset, 0, assumed.reason(len(now.interfaces), missing))
+        return now.with_interfaces(missing)
+
+
+def _packet(piece: Piece, at: int) -> Block:
+    """Return one of the packets of a piece."""
+    begin, end = int(piece.run.begins[at]) * 4, int(piece.run.ends[at]) * 4
+    return Block(pcapng.ENHANCED_PACKET, piece.section.order, piece.offset + begin, piece.data[begin:end])
+
+
+def _of_recording(piece: Piece) -> int:
+    """Return how many packets of a piece there are before the first one of another recording."""
+    own = piece.section.recording
+    if own is not None:
+        said = recordings(piece.words, piece.run, piece.section.order)
+        for at in np.flatnonzero((said >= 0) & (said != own)).tolist():
+            if is_of_another_recording(_packet(piece, at), own):
+                return int(at)
+    return len(piece.run.begins)
 
 
 def _words(data: bytes, order: str) -> NDArray[np.uint32]:

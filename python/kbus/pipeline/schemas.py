@@ -60,7 +60,12 @@ _ARROW: dict[str, pa.DataType] = {
 }
 
 SESSION = (
-    Column("session", "bigint", "a number for (device, boot, load, bus): 64 bits of their SHA-256"),
+    Column(
+        "session",
+        "bigint",
+        "a number for (device, boot, load, bus): 64 bits of their SHA-256; if nothing of that is known, for"
+        " what the packets say of it",
+    ),
     Column("device", "string", "the machine's name, as the recorder says; empty if a tool has lost it"),
     Column("boot", "string", "boot id of the machine"),
     Column("load", "string", "id of this load of the module"),
@@ -118,7 +123,10 @@ FILES = (
     Column("size", "bigint", "bytes of the file"),
     Column("mtime_ns", "bigint", "when it was last written, ns since 1970"),
     Column(
-        "health", "string", "ok, torn, damaged, empty, not a capture, copy (all of it is known), unreadable"
+        "health",
+        "string",
+        "ok, torn, damaged, incomplete (its statistics count more messages than it has), empty,"
+        " not a capture, copy (all of it is known), unreadable",
     ),
     Column("device", "string", "of its first section"),
     Column("recorder", "string", "version of the recorder"),
@@ -166,7 +174,7 @@ CONVERSATIONS = (
     Column("ts", "timestamp", "when the request was recorded; for an orphan the answer"),
     Column("mono_ns", "bigint", "likewise"),
     Column("latency_ns", "bigint", "CLOCK_MONOTONIC from request to answer as recorded; null without both"),
-    Column("outcome", "string", "reply, status, unanswered, incomplete, orphan"),
+    Column("outcome", "string", "reply, failed, status, unanswered, incomplete, orphan"),
     Column("status", "string", "name of the status; null for other outcomes"),
     Column("request_bytes", "bigint", "bytes of the request's data; null for an orphan"),
     Column("answer_bytes", "bigint", "bytes of the answer's data; null without one"),
@@ -237,6 +245,16 @@ PARTITIONS = (
     ),
 )
 
+#: What holds the tables together: which step did what
+STEPS = (
+    Column("step", "bigint", "its number, one more than that of the step before"),
+    Column("name", "string", "ingest, stream, conversations, aggregate, compact, repair, upgrade"),
+    Column("time", "timestamp", "when it was published"),
+    Column("tables", "array<string>", "the tables that it changed"),
+    Column("changes", "string", "JSON: the files that came and went"),
+    Column("state", "string", "JSON: what steps remember, and the last step of each table"),
+)
+
 #: Tables whose files stand in directories by date and bucket
 PARTITIONED = {
     "messages": MESSAGES,
@@ -252,6 +270,11 @@ PARTITIONED = {
     "incidents_hour": INCIDENTS,
 }
 TABLES = {**PARTITIONED, "files": FILES, "stretches": STRETCHES}
+
+
+def columns_in(table: str) -> tuple[Column, ...]:
+    """Return the columns of the files of a table; what their directories tell is not among them."""
+    return TABLES.get(table, STEPS)
 
 
 def spark_schema(columns: tuple[Column, ...]) -> StructType:

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbus.capture import assumed, pcapng
+from kbus.capture import assumed, frame, header, pcapng
 from kbus.capture.pcapng import Block
 
 #: Of an interface: ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are units of time a
-#: second; ``is_kbus`` tells whether its packets are of the link type of KBUS; ``session`` is the number for
-#: (device, boot, load, bus).
-_INTERFACE = np.dtype([("bus", "i4"), ("ticks", "i8"), ("is_kbus", "?"), ("session", "i8")])
-_MOST_BUS = np.iinfo(np.int32).max
+#: second; ``is_kbus`` tells whether its packets are of the link type of KBUS.
+_INTERFACE = np.dtype([("bus", "i4"), ("ticks", "i8"), ("is_kbus", "?")])
 
 
 class Interfaces:
@@ -37,15 +36,16 @@ class Interfaces:
     def __reduce__(self) -> tuple[type[Interfaces], tuple[NDArray[np.void]]]:
         return Interfaces, (self.table,)
 
-    def plus(self, bus: int, ticks: int, is_kbus: bool, session: int) -> Interfaces:
-        """Return these and one more."""
+    def plus(self, rows: list[tuple[int, int, bool]]) -> Interfaces:
+        """Return these and more: ``bus``, ``ticks`` and ``is_kbus`` of each."""
         count = len(self.table)
+        end = count + len(rows)
         room = self._room
-        if count == len(room) or not self._is_last:
-            room = np.empty(2 * count + 1, _INTERFACE)
+        if end > len(room) or not self._is_last:
+            room = np.empty(count + end, _INTERFACE)
             room[:count] = self.table
-        room[count] = (bus, ticks, is_kbus, session)
-        more = Interfaces(room[: count + 1])
+        room[count:end] = rows
+        more = Interfaces(room[:end])
         more._room, self._is_last = room, False
         return more
 
@@ -55,7 +55,8 @@ class Section(NamedTuple):
 
     ``order`` is its byte order, ``begin`` where it begins in the file, ``capture`` the SHA-256 of its header
     and its first packet, empty before that is read. Texts that the header does not have are empty. ``buses``
-    are the devices that it says there are, in the order of the interfaces.
+    are the devices that it says there are, in the order of the interfaces; ``recording`` is the number by
+    which packets tell that they are of this section, None if no recorder tells it.
     """
 
     order: str
@@ -69,14 +70,26 @@ class Section(NamedTuple):
     interfaces: Interfaces
     capture: str
     buses: tuple[int, ...]
+    recording: Optional[int]
 
-    def with_interface(self, interface: assumed.Interface) -> Section:
-        """Return the section with one more interface."""
-        # A header may tell numbers that no device has.
-        bus = -1 if interface.bus is None or interface.bus > _MOST_BUS else interface.bus
-        is_kbus = interface.linktype == pcapng.LINKTYPE_KBUS
-        session = session_number(self.device, self.boot, self.load, bus)
-        return self._replace(interfaces=self.interfaces.plus(bus, interface.ticks, is_kbus, session))
+    def with_interfaces(self, more: Sequence[assumed.Interface]) -> Section:
+        """Return the section with these interfaces, too."""
+        return self._replace(interfaces=self.interfaces.plus([_row(each) for each in more])) if more else self
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known of what it is a recording of."""
+        return not (self.device or self.boot or self.load)
+
+    def session(self, bus: int, recording: int = -1) -> int:
+        """Return the number for (device, boot, load, bus) of messages that say they are of this recording.
+
+        If nothing is known of the section, it is the number for (recording, bus), or, if they do not say that
+        either (-1), for (capture, bus). So unknown machines are not taken for one.
+        """
+        if self.is_unknown:
+            return session_number("", "", self.capture if recording < 0 else str(recording), bus)
+        return session_number(self.device, self.boot, self.load, bus)
 
     def with_first_packet(self, packet: bytes) -> Section:
         """Return the section with its ``capture``, given the bytes of its first packet's block."""
@@ -100,7 +113,14 @@ def section(block: Block, info: dict[str, Any]) -> Section:
         Interfaces(),
         "",
         buses,
+        header.recording_of(info) if "recorder" in info else None,
     )
+
+
+def _row(interface: assumed.Interface) -> tuple[int, int, bool]:
+    # A header may tell numbers that no device has.
+    bus = -1 if interface.bus is None or interface.bus > frame.MOST_BUS else interface.bus
+    return bus, interface.ticks, interface.linktype == pcapng.LINKTYPE_KBUS
 
 
 def _names(info: dict[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from .buckets import bucket_of
 from .holes import Stretch, in_order
-from .warehouse import Entry, Partition
+from .parts import Part, Partition
+from .steps import Entry
 
 
 class Stale(NamedTuple):
@@ -72,10 +73,17 @@ def _partitions(stretch: Stretch, buckets: int) -> list[Partition]:
     return [Partition(date.isoformat(), bucket) for date in stretch["dates"]]
 
 
+def added(entries: Iterable[Entry], table: str) -> list[Part]:
+    """Return the files with new rows that these steps have added to a table."""
+    return [part for entry in entries if entry.is_data for part in entry.add if part.table == table]
+
+
 def changed(entries: Iterable[Entry], table: str) -> frozenset[Partition]:
-    """Return the partitions of a table in which these entries have added or removed files."""
-    found = {
-        part.partition for entry in entries for part in entry.add if part.table == table and part.partition
-    }
-    removed = (path.split("/") for entry in entries for path in entry.remove if path.startswith(f"{table}/"))
-    return frozenset(found | {Partition(date[5:], int(bucket[7:])) for _, date, bucket, _ in removed})
+    """Return the partitions of a table in which these steps have added or removed rows."""
+    return frozenset(
+        part.partition
+        for entry in entries
+        if entry.is_data
+        for part in (*entry.add, *entry.remove)
+        if part.table == table and part.partition
+    )

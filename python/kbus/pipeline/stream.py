@@ -25,7 +25,7 @@ from ..cli.ksocks import EndSignals
 from . import tasks
 from .ingest import SPLIT, Ingested, rounds, take
 from .loading import Inspected
-from .paths import Upload, existing
+from .paths import Upload, existing, has_scheme
 from .scan import Piece, Range, scan_part
 from .stream_source import FORGOTTEN, section_at
 from .warehouse import Warehouse
@@ -80,7 +80,8 @@ def follow(
 def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
     snapshot = warehouse.snapshot()
     last = snapshot.notes.get("stream", {})
-    key = str(Path(checkpoint).resolve())
+    # Spark's checkpoint may be where only Spark can write.
+    key = checkpoint if has_scheme(checkpoint) else str(Path(checkpoint).resolve())
     if number <= last.get(key, -1):
         return
     files: dict[str, Inspected] = {}
@@ -95,7 +96,7 @@ def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint:
             each.error = error.strerror or str(error)
             continue
         if row.section is None:
-            each.damage.append(Damage(row.begin, row.end - row.begin, FORGOTTEN))
+            each.damage.add(Damage(row.begin, row.end - row.begin, FORGOTTEN))
         else:
             each.ranges.append(Range(row.begin, row.end, section))
     taken = Ingested()

@@ -24,11 +24,12 @@ def to_datetime(ns: int) -> datetime:
 
 
 class _Stretch:
-    """Messages of one bus without a loss between them."""
+    """Messages of one session without a loss between them."""
 
-    def __init__(self, section: Section, interface: int) -> None:
+    def __init__(self, section: Section, session: int, bus: int) -> None:
         self.section = section
-        self.interface = interface
+        self.session = session
+        self.bus = bus
         self.first: Optional[tuple[int, int]] = None
         self.dates: set[int] = set()
         self.messages = 0
@@ -49,13 +50,13 @@ class _Stretch:
 
     def row(self, first_seq: int, last_seq: int) -> dict[str, Any]:
         assert self.first is not None
-        section, interface = self.section, self.section.interfaces.table[self.interface]
+        section = self.section
         return {
-            "session": int(interface["session"]),
+            "session": self.session,
             "device": section.device,
             "boot": section.boot,
             "load": section.load,
-            "bus": int(interface["bus"]),
+            "bus": self.bus,
             "recorder": section.recorder,
             "capture": section.capture,
             "begin": self.begin,
@@ -99,25 +100,27 @@ class Stretches:
             self.finish()
             self._capture = found.section.capture
         seq = found.parsed.seq[all_rows]
+        sessions = found.columns["session"].to_numpy()
         begins = found.parsed.begins * 4 + (found.offset - found.section.begin)
         for rows in np.split(all_rows, np.flatnonzero(seq[1:] != seq[:-1] + 1) + 1):
             if found.parsed.seq[rows[0]] != self._last_seq + 1 or not self._open:
                 self.finish()
                 self._first_seq = int(found.parsed.seq[rows[0]])
             self._last_seq = int(found.parsed.seq[rows[-1]])
-            for interface in np.unique(found.parsed.interface[rows]).tolist():
-                self._add_bus(interface, begins, found, rows[found.parsed.interface[rows] == interface])
+            for session in np.unique(sessions[rows]).tolist():
+                self._add_session(session, begins, found, rows[sessions[rows] == session])
 
-    def _add_bus(
-        self, interface: int, begins: NDArray[np.int64], found: Messages, rows: NDArray[np.int64]
+    def _add_session(
+        self, session: int, begins: NDArray[np.int64], found: Messages, rows: NDArray[np.int64]
     ) -> None:
         lost = found.parsed.lost[rows]
         for part in np.split(rows, np.flatnonzero(lost[1:] != lost[:-1]) + 1):
-            stretch = self._open.get(interface)
+            stretch = self._open.get(session)
             if stretch is None or stretch.last_lost != found.parsed.lost[part[0]]:
                 if stretch:
                     self._closed.append(stretch)
-                stretch = self._open[interface] = _Stretch(found.section, interface)
+                bus = int(found.parsed.bus[part[0]])
+                stretch = self._open[session] = _Stretch(found.section, session, bus)
             stretch.extend(begins, found, part)
 
     def finish(self) -> None:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+#: Files of a task
+MOST = 1000
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -23,12 +25,17 @@ def run(
     return context.parallelize(items, len(items)).map(function).collect()
 
 
-def grouped(items: Sequence[Item], weight: Callable[[Item], int], limit: int) -> list[list[Item]]:
-    """Return the items in groups, in their order, each up to ``limit`` heavy or a single item."""
+def grouped(
+    items: Sequence[Item], weight: Callable[[Item], int], limit: int, most: int = MOST
+) -> list[list[Item]]:
+    """Return the items in groups, in their order, each up to ``limit`` heavy or a single item.
+
+    A group has up to ``most`` items: there is work to do for each, however light it is.
+    """
     groups: list[list[Item]] = []
     room = 0
     for item in items:
-        if not groups or weight(item) > room:
+        if not groups or weight(item) > room or len(groups[-1]) == most:
             groups.append([])
             room = limit
         groups[-1].append(item)

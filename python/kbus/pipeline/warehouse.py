@@ -1,176 +1,160 @@
 # SPDX-License-Identifier: MIT
-"""The directory with the tables, and the log that says which files belong to them.
+"""Where the tables are: a Delta table each, and ``steps``, which holds them together.
 
-A table is a directory of Parquet files. A file belongs to its table if the log says so: ``_log/N.json``, one
-entry a step, names the files that the step adds and removes, in all tables together. An entry appears at once
-or not at all, and only one writer can make the Nth. So a step that dies before its entry has changed nothing,
-whatever files it has left behind; the next step clears those away. Every hundredth entry is followed by
-``N.all.json``, which names all files, so that the log is not read from its beginning for ever.
+Tasks write Parquet files that nobody knows of. Then the driver looks at them, and publishes a step, which
+makes them part of the tables, all at once or not at all; see ``steps`` and ``delta``.
 
-The directory must be on a file system that all machines of the cluster see, and on which a hard link is made
-by one of two who try.
+That is a directory on a file system that all machines of the cluster see under the same name, and on which
+a hard link is made by one of two who try; or an S3 store (see ``stores``).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from . import schemas
+from . import delta, parts, schemas
+from .delta import Table
+from .fetch import fetched
+from .footers import seen
+from .parquet import read_rows
+from .parts import Part, Partition, WarehouseError
+from .steps import STEPS, Entry, Steps
+from .stores import make_directory, store
 
-#: Every so many entries there is a list of everything
-_COMPLETE_EVERY = 100
-#: Files that no entry names, and that are so old, are of a step that has died: seconds.
-_ABANDONED = 24 * 3600
 DEFAULT_BUCKETS = 16
-
-
-class WarehouseError(Exception):
-    """The directory can't be used; the text says why."""
-
-
-class Partition(NamedTuple):
-    """A directory within a table: a date, as ISO 8601, and a bucket of devices."""
-
-    date: str
-    bucket: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """A Parquet file of a table: its path within the directory of the tables, rows, bytes, and partition."""
-
-    table: str
-    path: str
-    rows: int
-    bytes: int
-    partition: Optional[Partition] = None
-
-
-@dataclass
-class Entry:
-    """A step: what it did, which files come and go, and what it wants to remember (``note``)."""
-
-    step: str
-    add: list[Part] = field(default_factory=list)
-    remove: list[str] = field(default_factory=list)
-    note: dict[str, Any] = field(default_factory=dict)
-    version: int = -1
-
-    def tables(self) -> set[str]:
-        """Return the tables whose files it adds or removes."""
-        return {part.table for part in self.add} | {path.split("/")[0] for path in self.remove}
+#: Of what is in the directory. 1 had a log of its own, which is found by its name.
+_FORMAT = 2
+OLD_LOG = "_log"
+#: Settings of the Delta tables
+_FORMAT_KEY, _BUCKETS_KEY = "kbus.format", "kbus.buckets"
+#: How often a step is put into a table that others change, before that is an error
+_TRIES = 100
 
 
 @dataclass
 class Snapshot:
-    """The tables after ``version``: their files by path, and the last note of each step."""
+    """The tables after step ``version``: their files, and the last note of each kind of step."""
 
     version: int
     buckets: int
-    parts: dict[str, Part]
     notes: dict[str, dict[str, Any]]
+    tables: dict[str, Table]
+    _parts: dict[str, list[Part]] = field(default_factory=dict)
 
     def of(self, table: str, partitions: Optional[Iterable[Partition]] = None) -> list[Part]:
         """Return the files of a table, only of these partitions if any are given."""
-        wanted = None if partitions is None else set(partitions)
-        return [
-            part
-            for part in self.parts.values()
-            if part.table == table and (wanted is None or part.partition in wanted)
-        ]
+        if table not in self._parts:
+            self._parts[table] = self.tables[table].parts()
+        if partitions is None:
+            return list(self._parts[table])
+        wanted = set(partitions)
+        return [part for part in self._parts[table] if part.partition in wanted]
 
 
 class Warehouse:
-    """The tables in the directory ``root``."""
+    """The tables in ``root``. Raises ValueError if that is neither a directory nor in S3."""
 
     def __init__(self, root: str) -> None:
-        self.root = Path(root)
-        self._log = self.root / "_log"
+        self.root = store(root, "tables")
 
     @classmethod
     def create(cls, root: str, buckets: int = DEFAULT_BUCKETS) -> Warehouse:
         """Return the tables in ``root``, which are made if there are none. Raises WarehouseError."""
         warehouse = cls(root)
         try:
-            warehouse._log.mkdir(parents=True, exist_ok=True)
+            make_directory(warehouse.root)
         except OSError as error:
             raise WarehouseError(f"can't make tables in {root}: {error.strerror}") from error
-        if warehouse._last() < 0:
-            warehouse._publish(Entry("create", note={"buckets": buckets}), 0)
+        warehouse._check_old()
+        if not delta.is_there(warehouse.root, STEPS):
+            settings = settings_of(buckets)
+            # Who finds the last one finds all of them.
+            for table in (*schemas.TABLES, STEPS):
+                delta.create(warehouse.root, table, settings)
+        warehouse._check_format()
         return warehouse
 
     @classmethod
     def open(cls, root: str) -> Warehouse:
         """Return the tables in ``root``. Raises WarehouseError if there are none."""
         warehouse = cls(root)
-        if not warehouse._log.is_dir() or warehouse._last() < 0:
+        warehouse._check_old()
+        if not delta.is_there(warehouse.root, STEPS):
             raise WarehouseError(f"there are no tables in {root}: `kbus-pipeline ingest` makes them")
+        warehouse._check_format()
         return warehouse
 
-    def snapshot(self) -> Snapshot:
-        """Return what the tables consist of now."""
-        last = self._last()
-        complete = [version for version in self._versions(".all.json") if version <= last]
-        snapshot = Snapshot(-1, 0, {}, {})
-        if complete:
-            said = json.loads(self._path(complete[-1], ".all.json").read_text())
-            parts = [_part(each) for each in said["parts"]]
-            snapshot = Snapshot(
-                complete[-1], said["buckets"], {each.path: each for each in parts}, said["notes"]
+    def _check_old(self) -> None:
+        if isinstance(self.root, Path) and (self.root / OLD_LOG).is_dir():
+            raise WarehouseError(
+                f"the tables in {self.root} are of an earlier version:"
+                f" `kbus-pipeline upgrade --tables {self.root}` makes them Delta tables"
             )
-        for entry in self.entries(snapshot.version):
-            if entry.step == "create":
-                snapshot.buckets = entry.note["buckets"]
-            for path in entry.remove:
-                del snapshot.parts[path]
-            snapshot.parts.update({part.path: part for part in entry.add})
-            snapshot.notes[entry.step] = entry.note
-            snapshot.version = entry.version
-        return snapshot
+
+    def _check_format(self) -> None:
+        found = Table(self.root, STEPS).settings.get(_FORMAT_KEY)
+        if found != str(_FORMAT):
+            raise WarehouseError(
+                f"the tables in {self.root} are of format {found}, and this program knows format {_FORMAT}"
+            )
+
+    def snapshot(self) -> Snapshot:
+        """Return what the tables consist of now. What a step that died has left to do is done first."""
+        for _ in range(_TRIES):
+            steps = Steps(self.root)
+            tables = {name: Table(self.root, name) for name in schemas.TABLES}
+            latest = steps.state.latest
+            behind = {name for name, table in tables.items() if table.step < latest.get(name, -1)}
+            if behind:
+                self._bring_up(steps, {name: tables[name].step for name in behind})
+            elif all(table.step == latest.get(name, -1) for name, table in tables.items()):
+                buckets = int(steps.settings[_BUCKETS_KEY])
+                return Snapshot(steps.state.version, buckets, steps.state.notes, tables)
+            # Else somebody has done a step since its rows were read.
+        raise WarehouseError(f"the tables in {self.root} change too often to be looked at")
+
+    def _bring_up(self, steps: Steps, done: dict[str, int]) -> None:
+        """Put steps into the tables that do not have them, given the last one that each has."""
+        for entry in steps.known_since(min(done.values())):
+            for name in sorted(entry.tables() & done.keys()):
+                table = Table(self.root, name)
+                if table.step < entry.version:
+                    add, remove = (
+                        [part for part in found if part.table == name] for found in (entry.add, entry.remove)
+                    )
+                    # If somebody else was quicker, that is seen next time.
+                    if not table.commit(entry.version, add, remove, entry.is_data, entry.step):
+                        return
 
     def entries(self, after: int) -> list[Entry]:
-        """Return the entries later than version ``after``."""
-        return [self._entry(version) for version in range(after + 1, self._last() + 1)]
+        """Return the steps later than version ``after``."""
+        return Steps(self.root).since(after)
 
-    def commit(self, entry: Entry, based_on: Snapshot) -> int:
-        """Publish a step that was made from ``based_on``, and return its version.
+    def commit(self, entry: Entry, based_on: Snapshot) -> Snapshot:
+        """Publish a step that was made from ``based_on``, and return the tables as they are then.
 
-        Raises WarehouseError if somebody else has published a step meanwhile that concerns the same tables.
+        Raises WarehouseError if somebody else has published a step meanwhile that concerns the same tables,
+        or if a file that it adds can't be seen from here.
         """
-        version = based_on.version + 1
-        while not self._publish(entry, version):
-            if self._entry(version).tables() & entry.tables():
+        entry.add = [seen(self.root, part) for part in entry.add]
+        for _ in range(_TRIES):
+            steps = Steps(self.root)
+            since = steps.since(based_on.version)
+            if any(other.is_same(entry) for other in since):
+                # A store has published it, and has not come to say so.
+                return self.snapshot()
+            if any(entry.collides_with(other) for other in since):
                 raise WarehouseError(
                     f"somebody else has changed the tables in {self.root} meanwhile: start again"
                 )
-            version += 1
-        if version % _COMPLETE_EVERY == 0:
-            now = self.snapshot()
-            said = {
-                "buckets": now.buckets,
-                "parts": [asdict(each) for each in now.parts.values()],
-                "notes": now.notes,
-            }
-            self._write(self._path(version, ".all.json"), said)
-        return version
-
-    def directory(self, table: str, partition: Optional[Partition] = None) -> Path:
-        """Return where files of a table, or of one of its partitions, are. It is made if it is not there."""
-        path = self.root / table
-        if partition:
-            path = path / f"date={partition.date}" / f"bucket={partition.bucket}"
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+            if steps.publish(entry):
+                return self.snapshot()
+        raise WarehouseError(f"the tables in {self.root} change too often for a step to be published")
 
     def read(
         self, spark: SparkSession, table: str, partitions: Optional[Iterable[Partition]] = None
@@ -180,75 +164,25 @@ class Warehouse:
         """
         return self.read_parts(spark, table, self.snapshot().of(table, partitions))
 
-    def read_parts(self, spark: SparkSession, table: str, parts: Iterable[Part]) -> DataFrame:
-        """Return the rows of these files of a table."""
-        columns = schemas.TABLES[table]
-        if table in schemas.PARTITIONED:
-            columns = (*columns, *schemas.PARTITIONS)
-        schema = schemas.spark_schema(columns)
-        paths = [str(self.root / part.path) for part in parts]
-        if not paths:
+    def read_parts(self, spark: SparkSession, table: str, found: Iterable[Part]) -> DataFrame:
+        """Return the rows of these files of a table. Raises WarehouseError if one is missing or cut."""
+        found = list(found)
+        schema = schemas.spark_schema(delta.columns_of(table))
+        if not found:
             return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).option("basePath", str(self.root / table)).parquet(*paths)
+        parts.check(self.root, found)
+        if not isinstance(self.root, Path):
+            return fetched(spark, self.root, table, found)
+        paths = [f"file://{self.root / part.path}" for part in found]
+        return spark.read.schema(schema).option("basePath", f"file://{self.root / table}").parquet(*paths)
 
-    def rows(self, parts: Iterable[Part], columns: Optional[list[str]] = None) -> list[dict[str, Any]]:
+    def rows(self, found: Iterable[Part], columns: Optional[list[str]] = None) -> list[dict[str, Any]]:
         """Return the rows of these files without Spark, all columns or these: for tables with few rows."""
-        found: list[dict[str, Any]] = []
-        for part in parts:
-            found += pq.read_table(self.root / part.path, columns=columns, partitioning=None).to_pylist()
-        return found
-
-    def clear_abandoned(self) -> int:
-        """Remove files that no entry names, if they are a day old; return how many."""
-        named = set(self.snapshot().parts)
-        removed = 0
-        for table in schemas.TABLES:
-            for path in (self.root / table).rglob("*.parquet"):
-                if (
-                    str(path.relative_to(self.root)) not in named
-                    and time.time() - path.stat().st_mtime > _ABANDONED
-                ):
-                    path.unlink()
-                    removed += 1
-        return removed
-
-    def _versions(self, suffix: str) -> list[int]:
-        names = [path.name for path in self._log.iterdir() if path.name.endswith(suffix)]
-        return sorted(int(stem) for stem in (name[: -len(suffix)] for name in names) if stem.isdigit())
-
-    def _last(self) -> int:
-        return max(self._versions(".json"), default=-1)
-
-    def _path(self, version: int, suffix: str) -> Path:
-        return self._log / f"{version:012d}{suffix}"
-
-    def _entry(self, version: int) -> Entry:
-        said = json.loads(self._path(version, ".json").read_text())
-        return Entry(
-            said["step"], [_part(each) for each in said["add"]], said["remove"], said["note"], version
-        )
-
-    def _publish(self, entry: Entry, version: int) -> bool:
-        said = asdict(entry)
-        del said["version"]
-        return self._write(self._path(version, ".json"), said)
-
-    def _write(self, path: Path, said: Any) -> bool:
-        """Write a file at once or not at all; False if it is there already."""
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        try:
-            with draft.open("w") as file:
-                json.dump(said, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink(missing_ok=True)
-        return True
+        found = list(found)
+        parts.check(self.root, found)
+        return [row for part in found for row in read_rows(self.root / part.path, columns)]
 
 
-def _part(said: dict[str, Any]) -> Part:
-    partition = Partition(*said["partition"]) if said["partition"] else None
-    return Part(said["table"], said["path"], said["rows"], said["bytes"], partition)
+def settings_of(buckets: int) -> dict[str, str]:
+    """Return what Delta tables with so many buckets of devices are made with."""
+    return {_FORMAT_KEY: str(_FORMAT), _BUCKETS_KEY: str(buckets)}

@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""The report: one HTML file that opens without a network, for a person who asks how the bus is."""
+"""The report: one HTML file that opens without a network, for a person who asks how the bus is.
+
+Beside it is a JSON file with the verdicts, for programs.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from pyspark.sql import SparkSession
 
+from .. import schemas
 from ..scope import Scope, Tables
 from ..session import suit
 from ..warehouse import Warehouse
 from .facts import gather
 from .page import page
+from .summary import judged, summary
+from .thresholds import Thresholds
 
-__all__ = ["write_report"]
+__all__ = ["Written", "write_report"]
+
+
+class Written(NamedTuple):
+    """A report that was written: its length in bytes, and the level of each verdict, by its title."""
+
+    bytes: int
+    levels: dict[str, str]
 
 
 def write_report(
@@ -24,16 +37,28 @@ def write_report(
     output: Path,
     scope: Scope,
     compare: Optional[tuple[Scope, Scope]] = None,
-) -> int:
-    """Write the report on what is in ``scope`` to ``output``, and return its length in bytes.
+    thresholds: Optional[Thresholds] = None,
+) -> Written:
+    """Write the report on what is in ``scope`` to ``output``, and its verdicts to a file that ends in
+    ``.json`` instead.
 
-    ``compare`` are two scopes to set side by side. Raises OSError.
+    ``compare`` are two scopes to set side by side; ``thresholds`` are the defaults if there are none. Raises
+    OSError.
     """
     snapshot = warehouse.snapshot()
-    suit(spark, sum(part.rows for part in snapshot.parts.values() if part.table != "messages"))
-    facts = gather(Tables(spark, warehouse, scope, snapshot), scope, compare)
-    text = page(facts).encode()
+    suit(
+        spark,
+        sum(part.rows for table in schemas.TABLES for part in snapshot.of(table) if table != "messages"),
+    )
+    facts = gather(Tables(spark, warehouse, scope, snapshot), scope, compare, thresholds or Thresholds())
+    verdicts = judged(facts)
+    text = page(facts, verdicts).encode()
+    _write(output, text)
+    _write(output.with_suffix(".json"), summary(facts, verdicts).encode())
+    return Written(len(text), {title: each.level for title, each in verdicts.items()})
+
+
+def _write(output: Path, text: bytes) -> None:
     draft = output.with_name(f".{output.name}.draft")
     draft.write_bytes(text)
     os.replace(draft, output)
-    return len(text)

@@ -12,17 +12,15 @@ from pyspark.sql import functions as F
 
 from .. import answers
 from ..scope import Scope, Tables
+from . import devices, words
+from .history import add_history
+from .thresholds import Thresholds
 
 Row = dict[str, Any]
-#: Rows of a table in the report, and devices that it tells more of
+#: Rows of a table in the report
 MOST = 12
-MOST_DEVICES = 40
 #: Days before the latest hour of which the report shows the hours
 DAYS = 60
-#: Seconds behind the latest recording from which on a device is silent
-SILENT_S = 3600
-#: Share of the time from which on a replier was always there
-ALWAYS = 0.999
 
 
 @dataclass
@@ -35,13 +33,15 @@ class Facts:
 
     scope: Scope
     compare: Optional[tuple[Scope, Scope]]
+    thresholds: Thresholds
     totals: dict[str, int]
     of_all: dict[str, Row]
     health: dict[str, int]
     files: Row
     devices: list[Row]
     hours: list[Row]
-    device_hours: list[Row]
+    device_lines: dict[str, list[int]]
+    device_names: dict[str, list[Row]]
     names: list[Row]
     talkers: list[Row]
     sizes: list[Row]
@@ -58,7 +58,9 @@ class Facts:
     compared: list[Row]
 
 
-def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]]) -> Facts:
+def gather(
+    tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]], thresholds: Thresholds
+) -> Facts:
     """Return what there is to tell of these tables."""
     totals: dict[str, int] = {}
     of_all: dict[str, Row] = {}
@@ -89,21 +91,20 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
             F.countDistinct("device").alias("devices"),
         )
     )
-    hours = answers.hours(tables)
+    is_silent = F.col("behind_s") > thresholds.limits("silence", "behind_s").yellow
+    is_away = 1 - F.col("bound") > thresholds.limits("repliers", "away").yellow
+    is_few = F.col("answers") < thresholds.number("speed", "few_replies")
     listed = top(
-        "devices", _devices(tables), down("trouble"), "device",
-        most=MOST_DEVICES,
-        silent=F.count_if(_is_silent()),
-        longest=F.max(F.when(_is_silent(), F.struct("behind_s", "device"))),
+        "devices", devices.about(tables, is_silent), down("trouble"), "device",
+        most=devices.MOST_DEVICES,
+        silent=F.count_if(is_silent),
+        longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
         wrong_clocks=F.count_if(~F.col("is_clock_right")),
     )  # fmt: skip
     shown = [row["device"] for row in listed]
-    of_all["hours"], listed_hours = _hours(hours)
+    of_all["hours"], listed_hours = _hours(answers.hours(tables))
     totals["hours"] = of_all["hours"]["rows"]
-    is_listed = F.col("device").isin(shown)
-    if listed_hours:
-        first, last = (F.lit(listed_hours[at]["period"]) for at in (0, -1))
-        is_listed = is_listed & F.col("period").between(first, last)
+    add_history(tables, listed_hours)
     compared: list[Row] = []
     if compare:
         before, after = (tables.within(each) for each in compare)
@@ -117,6 +118,7 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
     return Facts(
         scope=scope,
         compare=compare,
+        thresholds=thresholds,
         totals=totals,
         of_all=of_all,
         health={row.health: row["count"] for row in files.groupBy("health").count().collect()},
@@ -131,7 +133,8 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
         ),
         devices=listed,
         hours=listed_hours,
-        device_hours=[row.asDict() for row in hours.where(is_listed).collect()],
+        device_lines=devices.lines(tables, shown, listed_hours),
+        device_names=devices.names(tables, shown),
         names=top("names", names, down("messages"), "name"),
         talkers=top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
         sizes=top(
@@ -140,14 +143,18 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
             "size",
             most=40,
         ),
-        latency=top("latency", answers.latency(tables, ("name",)), down("p99_ns"), "name"),
+        latency=top(
+            "latency",
+            answers.latency(tables, ("name",)),
+            is_few,
+            down("p99_ns"),
+            "name",
+            few=F.count_if(is_few),
+        ),
         outcomes=top("outcomes", answers.outcomes(tables, ("name",)), down("failed"), "name"),
         all_outcomes=one(
             answers.outcomes(tables).agg(
-                *(
-                    F.sum(kind).alias(kind)
-                    for kind in ("reply", "status", "unanswered", "incomplete", "orphan")
-                )
+                *(F.sum(column).alias(column) for column in answers.OUTCOMES.values())
             )
         ),
         repliers=top(
@@ -156,7 +163,8 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
             F.col("bound").asc_nulls_last(),
             "device",
             "name",
-            away=F.count_if(F.col("bound") < ALWAYS),
+            away=F.count_if(is_away),
+            longest_away=F.max(1 - F.col("bound")),
         ),
         crashes=top(
             "crashes",
@@ -182,10 +190,6 @@ def gather(tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]])
     )
 
 
-def _is_silent() -> Column:
-    return F.col("behind_s") > SILENT_S
-
-
 def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
     """Return what holds for all hours, and those of the last DAYS, by time.
 
@@ -209,41 +213,6 @@ def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
         since = found.last - timedelta(days=DAYS)
         is_shown = (period > F.lit(since)) & (period <= F.lit(found.last))
         rows = by_period.where(is_shown).orderBy("period").collect()
-        return found.asDict(), [row.asDict() for row in rows]
+        return found.asDict(), [{**row.asDict(), "period": words.utc(row.period)} for row in rows]
     finally:
         by_period.unpersist()
-
-
-def _devices(tables: Tables) -> DataFrame:
-    """Return, for each device, what there is to say of it, and ``trouble``, by which the worst come first."""
-    by = ("device",)
-    counted = (
-        tables["traffic_hour"]
-        .groupBy(*by)
-        .agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
-    )
-    lost = (
-        tables["events"]
-        .where(F.col("kind") == "recorder_lost")
-        .groupBy(*by)
-        .agg(F.sum("count").alias("lost"))
-    )
-    seconds = answers.observed(tables).groupBy(*by).agg(F.sum("seconds").alias("seconds"))
-    crashed = answers.crashes(tables).groupBy(*by).agg(F.count("*").alias("crashes"))
-    rows = counted
-    for more in (
-        answers.silent(tables),
-        seconds,
-        answers.latency(tables, by).select("device", "p50_ns", "p99_ns"),
-        answers.outcomes(tables, by).select("device", "failed", "unanswered"),
-        lost,
-        crashed,
-    ):
-        rows = rows.join(more, list(by), "full")
-    failed, none = F.coalesce("failed", F.lit(0.0)), F.lit(0)
-    trouble = failed * 100 + F.least(F.coalesce("lost", none), F.lit(100)) / 10 + F.coalesce("crashes", none)
-    is_away = F.coalesce(_is_silent(), F.lit(False)) | ~F.coalesce("is_clock_right", F.lit(True))
-    trouble = trouble + F.when(is_away, 5).otherwise(0)
-    return rows.fillna(0, ["lost", "crashes", "unanswered", "messages", "bytes"]).withColumn(
-        "trouble", trouble
-    )

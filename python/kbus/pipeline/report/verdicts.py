@@ -3,21 +3,32 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from . import words
 from .facts import Facts
-
-GOOD, WATCH, BAD = "good", "watch", "bad"
-#: Share of requests that failed from which on it is to be watched, and bad
-_FAILED = (0.01, 0.05)
+from .thresholds import GREEN, LEVELS, RED
 
 
 class Verdict(NamedTuple):
-    """A sentence, and how good what it says is: GOOD, WATCH or BAD."""
+    """A sentence, how good what it says is (GREEN, YELLOW or RED), and the figures that it was judged by."""
 
     level: str
     text: str
+    figures: dict[str, Any]
+
+
+def worst(levels: list[str]) -> str:
+    """Return the worst of some levels."""
+    return max(levels, key=LEVELS.index, default=GREEN)
+
+
+def _judge(facts: Facts, verdict: str, text: str, measured: Mapping[str, float], **more: Any) -> Verdict:
+    """Return a verdict on figures that have thresholds; ``more`` are figures that have none."""
+    limits = facts.thresholds.limits
+    level = worst([limits(verdict, figure).level(value) for figure, value in measured.items()])
+    return Verdict(level, text, {**measured, **more})
 
 
 def recordings(facts: Facts) -> Verdict:
@@ -25,42 +36,43 @@ def recordings(facts: Facts) -> Verdict:
     files = facts.files["files"]
     ill = {health: count for health, count in facts.health.items() if health not in ("ok", "copy")}
     if not files:
-        return Verdict(BAD, "There are no recordings in this scope.")
-    if not ill:
-        return Verdict(GOOD, f"All {words.count(files, 'recording is', 'recordings are')} whole.")
-    kinds = ", ".join(f"{count} {health}" for health, count in sorted(ill.items()))
-    skipped = words.size(facts.files["skipped"])
-    return Verdict(
-        WATCH,
-        f"Of {words.count(files, 'recording', 'recordings')}, {kinds}:"
-        f" {skipped} could not be used, the rest was.",
-    )
+        return Verdict(RED, "There are no recordings in this scope.", {"files": 0, "damaged_files": 0})
+    text = f"All {words.count(files, 'recording is', 'recordings are')} whole."
+    if ill:
+        kinds = ", ".join(f"{count} {health}" for health, count in sorted(ill.items()))
+        skipped = words.size(facts.files["skipped"])
+        text = (
+            f"Of {words.count(files, 'recording', 'recordings')}, {kinds}:"
+            f" {skipped} could not be used, the rest was."
+        )
+    measured = {"damaged_files": sum(ill.values())}
+    return _judge(facts, "recordings", text, measured, files=files, skipped_bytes=facts.files["skipped"])
 
 
 def answering(facts: Facts) -> Verdict:
     """Do requests get replies?"""
     found = facts.all_outcomes
-    failed = found["status"] + found["unanswered"]
+    failed = found["errors"] + found["status"] + found["unanswered"]
     known = failed + found["reply"]
     if not known:
-        return Verdict(GOOD, "Nobody has asked anything: there are no requests.")
-    part = failed / known
-    level = GOOD if part < _FAILED[0] else WATCH if part < _FAILED[1] else BAD
+        text = "Nobody has asked anything: there are no requests."
+        return _judge(facts, "answers", text, {"failed": 0.0}, requests=0)
     text = (
         f"Of {words.count(known, 'request', 'requests')}, {words.share(found['reply'] / known)} got a reply,"
+        f" {words.count(found['errors'], 'an error', 'an error')},"
         f" {words.count(found['status'], 'a status in its place', 'a status in its place')}"
         f" and {words.number(found['unanswered'])} no answer at all."
     )
     unknown = found["incomplete"] + found["orphan"]
     if unknown:
         text += f" Of {words.number(unknown)} more the recording has only one half."
-    return Verdict(level, text)
+    return _judge(facts, "answers", text, {"failed": failed / known}, requests=known, **found)
 
 
 def speed(facts: Facts) -> Verdict:
     """What is slow?"""
     if not facts.latency:
-        return Verdict(GOOD, "There are no replies to measure.")
+        return _judge(facts, "speed", "There are no replies to measure.", {"p99_s": 0.0}, name=None)
     slowest = facts.latency[0]
     text = (
         f"The slowest name is {slowest['name']}: half of its replies come within"
@@ -68,18 +80,30 @@ def speed(facts: Facts) -> Verdict:
         f" one in a hundred later than {words.duration(slowest['p99_ns'])};"
         f" the longest took {words.duration(slowest['longest_ns'])}."
     )
-    return Verdict(WATCH if slowest["p99_ns"] > 1e9 else GOOD, text)
+    few = facts.thresholds.number("speed", "few_replies")
+    p99_s = slowest["p99_ns"] / 1e9
+    if slowest["answers"] < few:
+        text = (
+            f"No name has {words.number(few)} replies, too few to judge by. {text[:-1]},"
+            f" of {words.count(slowest['answers'], 'reply', 'replies')}."
+        )
+        p99_s = 0.0
+    elif facts.of_all["latency"]["few"]:
+        names = words.count(facts.of_all["latency"]["few"], "name has", "names have")
+        text += f" {names} fewer than {words.number(few)} replies, too few to judge by."
+    return _judge(facts, "speed", text, {"p99_s": p99_s}, name=slowest["name"], replies=slowest["answers"])
 
 
 def silence(facts: Facts) -> Verdict:
     """Who is silent?"""
     found = facts.of_all["devices"]
-    text = "No device is more than an hour behind the latest recording."
+    since = words.duration(facts.thresholds.limits("silence", "behind_s").yellow * 1e9)
+    text = f"No device is more than {since} behind the latest recording."
+    longest = found["longest"]
     if found["silent"]:
-        longest = found["longest"]
         text = (
             f"{words.count(found['silent'], 'device was', 'devices were')} last heard"
-            " more than an hour before the latest"
+            f" more than {since} before the latest"
             f" recording; {longest['device']} {words.duration(longest['behind_s'] * 1e9)} before it."
         )
     wrong = found["wrong_clocks"]
@@ -87,15 +111,15 @@ def silence(facts: Facts) -> Verdict:
         clocks = words.count(wrong, "device is", "devices are")
         text += f" The clock{'s' * (wrong > 1)} of {clocks} wrong: when"
         text += f" {'these were' if wrong > 1 else 'it was'} heard is not known."
-    return Verdict(WATCH if found["silent"] or wrong else GOOD, text)
+    measured = {"behind_s": longest["behind_s"] if longest else 0.0, "wrong_clocks": wrong}
+    return _judge(facts, "silence", text, measured, silent_devices=found["silent"])
 
 
 def losses(facts: Facts) -> Verdict:
     """What was lost?"""
     lost, gaps = facts.losses["recorder_lost"], facts.losses["recording_gaps"]
     full = facts.totals["full_queues"]
-    if not lost and not gaps and not full:
-        return Verdict(GOOD, "No queue was full, and the recordings have no holes.")
+    measured = {"lost_messages": lost, "holes": gaps, "refused_minutes": full}
     parts = []
     if lost:
         parts.append(f"recorders missed {words.count(lost, 'message', 'messages')}")
@@ -103,37 +127,37 @@ def losses(facts: Facts) -> Verdict:
         parts.append(f"there are {words.count(gaps, 'hole', 'holes')} between recordings")
     if full:
         parts.append(f"in {words.count(full, 'minute', 'minutes')} messages were refused or went unseen")
-    text = ", ".join(parts)
-    return Verdict(WATCH, f"{text[0].upper()}{text[1:]}.")
+    text = ", ".join(parts) or "no queue was full, and the recordings have no holes"
+    return _judge(facts, "losses", f"{text[0].upper()}{text[1:]}.", measured)
 
 
 def availability(facts: Facts) -> Verdict:
     """Were repliers there?"""
-    if not facts.repliers and not facts.crashes:
-        return Verdict(GOOD, "No replier came or went while this was recorded.")
-    away = facts.of_all["repliers"]["away"]
+    found = facts.of_all["repliers"]
+    away, left = found["away"], facts.of_all["crashes"]["requests"]
     text = "Every replier was there all the time."
+    if not facts.repliers and not facts.crashes:
+        text = "No replier came or went while this was recorded."
     if away:
-        worst = facts.repliers[0]
+        worst_one = facts.repliers[0]
         text = (
             f"{words.count(away, 'replier was', 'repliers were')} not there all the time;"
-            f" {worst['name']} on {worst['device']} for {words.share(worst['bound'])} of it."
+            f" {worst_one['name']} on {worst_one['device']} for {words.share(worst_one['bound'])} of it."
         )
     if facts.crashes:
-        left = facts.of_all["crashes"]["requests"]
         text += (
             f" {words.count(facts.totals['crashes'], 'replier', 'repliers')} left"
             f" {words.count(left, 'request', 'requests')} unanswered when they went."
         )
-    return Verdict(BAD if facts.crashes else WATCH if away else GOOD, text)
+    measured = {"away": found["longest_away"], "crashes": facts.totals["crashes"]}
+    return _judge(facts, "repliers", text, measured, repliers_away=away, requests_left=left)
 
 
 def change(facts: Facts) -> Verdict:
     """What changed?"""
     if not facts.odd:
-        return Verdict(
-            GOOD, "No hour was unlike the same hour of earlier days, as far as there are enough of these."
-        )
+        text = "No hour was unlike the same hour of earlier days, as far as there are enough of these."
+        return _judge(facts, "changes", text, {"odd_hours": 0})
     row = facts.odd[0]
     more = "more" if row["deviations"] > 0 else "fewer"
     text = (
@@ -142,20 +166,19 @@ def change(facts: Facts) -> Verdict:
         f" {row['device']} at {words.moment(row['period'])} sent {words.number(row['messages'])} messages"
         f" {row['name']}, {more} than the usual {words.number(row['usual'])}."
     )
-    return Verdict(WATCH, text)
+    return _judge(facts, "changes", text, {"odd_hours": facts.totals["odd"]})
 
 
-def traffic(facts: Facts) -> Verdict:
+def traffic(facts: Facts) -> str:
     """How much is there?"""
     if not facts.names:
-        return Verdict(WATCH, "There is no traffic in this scope.")
+        return "There is no traffic in this scope."
     total = facts.of_all["hours"]["messages"]
     first = facts.names[0]
-    return Verdict(
-        GOOD,
+    return (
         f"{words.number(total)} messages of {words.count(facts.totals['names'], 'name', 'names')} in"
         f" {words.count(facts.totals['hours'], 'hour', 'hours')};"
-        f" {words.share(first['messages'] / total)} of them are {first['name']}.",
+        f" {words.share(first['messages'] / total)} of them are {first['name']}."
     )
 
 
@@ -179,7 +202,7 @@ def comparing(facts: Facts) -> str:
 
 
 #: What the report begins with, in this order
-AT_A_GLANCE = (
+AT_A_GLANCE: tuple[tuple[str, Callable[[Facts], Verdict]], ...] = (
     ("Recordings", recordings),
     ("Answers", answering),
     ("Speed", speed),

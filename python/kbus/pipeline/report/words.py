@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Optional
 
 #: Stands for what is not known
@@ -18,17 +18,24 @@ def duration(ns: Optional[float]) -> str:
     if ns is None:
         return DASH
     name, unit = next((each for each in reversed(_TIMES) if ns >= each[1]), _TIMES[0])
-    return f"{ns / unit:.3g} {name}" if ns / unit < 1000 else f"{ns / unit:,.0f} {name}"
+    # From 999.5 on, three digits would be 1e+03.
+    return f"{ns / unit:.3g} {name}" if ns / unit < 999.5 else f"{ns / unit:,.0f} {name}"
 
 
 def size(count: Optional[float]) -> str:
     """Return bytes with their unit."""
     value = float(count or 0)
     for unit in _SIZES:
-        if value < 1000 or unit == _SIZES[-1]:
+        if value < 999.5 or unit == _SIZES[-1]:
             return f"{value:.3g} {unit}"
         value /= 1000
     raise AssertionError
+
+
+def power(exponent: int) -> str:
+    """Return 2**exponent bytes, in binary units."""
+    units = ("B", "KiB", "MiB", "GiB")
+    return f"{2 ** (exponent % 10)}\N{NO-BREAK SPACE}{units[exponent // 10]}"
 
 
 def number(count: Optional[float]) -> str:
@@ -38,7 +45,7 @@ def number(count: Optional[float]) -> str:
 
 def rate(value: Optional[float]) -> str:
     """Return a number of three digits, or a dash."""
-    return DASH if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    return DASH if value is None else f"{value:,.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def share(value: Optional[float]) -> str:
@@ -51,7 +58,12 @@ def share(value: Optional[float]) -> str:
 
 def moment(time: Optional[datetime]) -> str:
     """Return a time to the minute, UTC, or a dash."""
-    return DASH if time is None else f"{time:%Y-%m-%d %H:%M}"
+    return DASH if time is None else f"{utc(time):%Y-%m-%d %H:%M}"
+
+
+def utc(time: datetime) -> datetime:
+    """Return a time as Spark gives it, which is local and says no zone, in UTC."""
+    return time.astimezone(timezone.utc)
 
 
 def count(number_of: int, one: str, many: str) -> str:
@@ -59,6 +71,12 @@ def count(number_of: int, one: str, many: str) -> str:
     return f"{number_of:,} {one if number_of == 1 else many}"
 
 
+def times(before: Optional[float], after: Optional[float]) -> Optional[float]:
+    """Return how many times as much something is as before, or None if that is not known."""
+    return None if not before or after is None else after / before
+
+
 def ratio(before: Optional[float], after: Optional[float]) -> str:
-    """Return how many times as much something is as before, or a dash."""
-    return DASH if not before or after is None else f"{TIMES}{after / before:.3g}"
+    """Return the same as text, or a dash."""
+    found = times(before, after)
+    return DASH if found is None else f"{TIMES}{found:.3g}"

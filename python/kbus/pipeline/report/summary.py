@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""``report.json``: the verdicts for a program, such as one that raises alerts.
+
+An object with ``format`` (1; another number if a key goes or means something else), ``level`` (the worst of
+the verdicts), ``scope`` and ``compare`` as on the command line, ``since`` and ``until`` (the first and the
+last hour with messages, of clocks that are right; null without any), ``verdicts``, ``totals`` and
+``thresholds``.
+
+``verdicts`` is a list of objects with ``name``, ``level`` (``green``, ``yellow`` or ``red``), ``text`` (the
+sentence of the page) and ``figures``. Those that have a threshold are called as it is. ``totals`` has
+``messages``, ``files``, ``bytes``, ``devices``, ``names`` and ``hours``. ``thresholds`` are those that were
+used, with null for ``inf``.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Optional
+
+from . import words
+from .facts import Facts
+from .verdicts import AT_A_GLANCE, Verdict, worst
+
+
+def judged(facts: Facts) -> dict[str, Verdict]:
+    """Return all verdicts, by name, in the order in which they are shown."""
+    return {title: judge(facts) for title, judge in AT_A_GLANCE}
+
+
+def summary(facts: Facts, verdicts: dict[str, Verdict]) -> str:
+    """Return the text of ``report.json``."""
+    hours = facts.of_all["hours"]
+    found: dict[str, Any] = {
+        "format": 1,
+        "level": worst([each.level for each in verdicts.values()]),
+        "scope": str(facts.scope),
+        "compare": [str(each) for each in facts.compare] if facts.compare else None,
+        "since": _time(hours["first"]),
+        "until": _time(hours["last"]),
+        "verdicts": [{"name": title.lower(), **each._asdict()} for title, each in verdicts.items()],
+        "totals": {
+            "messages": facts.files["messages"],
+            "files": facts.files["files"],
+            "bytes": facts.files["size"],
+            **{name: facts.totals[name] for name in ("devices", "names", "hours")},
+        },
+        "thresholds": facts.thresholds.as_dict(),
+    }
+    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _time(hour: Optional[datetime]) -> Optional[str]:
+    return f"{words.utc(hour):%Y-%m-%dT%H:%M:%SZ}" if hour else None

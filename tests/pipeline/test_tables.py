@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT
+"""The tables as Delta tables: what other readers see, who may change them, and what is left by the dead."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from kbus.pipeline import schemas, steps
+from kbus.pipeline.delta import Table
+from kbus.pipeline.footers import stats
+from kbus.pipeline.parts import WarehouseError
+from kbus.pipeline.steps import Entry, Steps
+from kbus.pipeline.warehouse import Snapshot, Warehouse
+from tests.pipeline.captures import NOON
+from tests.pipeline.warehouses import a_file, check_that_one_of_two_wins, directory, tables
+
+__all__ = ["tables"]
+
+
+def by_deltalake(table: str) -> int:
+    return int(DeltaTable(table).to_pyarrow_table().num_rows)
+
+
+def by_polars(table: str) -> int:
+    return polars.read_delta(table).height
+
+
+def by_duckdb(table: str) -> int:
+    # Its own reader of Delta is an extension that it fetches from the network.
+    rows = DeltaTable(table).to_pyarrow_dataset()
+    return int(duckdb.from_arrow(rows).count("*").fetchall()[0][0])
+
+
+@pytest.mark.parametrize("reader", [by_deltalake, by_polars, by_duckdb])
+def test_any_reader_of_delta_sees_each_row_once(original: Warehouse, reader: Callable[[str], int]) -> None:
+    counts = {table: reader(str(directory(original) / table)) for table in schemas.TABLES}
+    snapshot = original.snapshot()
+    assert counts == {table: sum(part.rows for part in snapshot.of(table)) for table in schemas.TABLES}
+    assert (counts["messages"], counts["conversations"]) == (180, 90)
+    written = sum(
+        pq.read_metadata(path).num_rows for path in (directory(original) / "conversations").rglob("*.parquet")
+    )
+    assert written > 90, "the superseded rows are there still"
+
+
+def test_other_readers_see_the_columns(original: Warehouse) -> None:
+    for table, columns in schemas.TABLES.items():
+        names = [each.name for each in columns]
+        ours = original.rows(original.snapshot().of(table))
+        theirs = polars.read_delta(str(directory(original) / table)).select(names).to_dicts()
+        assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
+
+
+def test_files_can_be_left_out_by_what_the_log_says(original: Warehouse) -> None:
+    sessions = {row["session"] for row in original.rows(original.snapshot().of("messages"), ["session"])}
+    actions = pa.table(DeltaTable(directory(original) / "messages").get_add_actions(flatten=True)).to_pylist()
+    assert {(each["min.session"], each["max.session"]) for each in actions} == {
+        (each, each) for each in sessions
+    }
+    assert {each["max.name"] for each in actions} == {"$.Ask"}
+    first = datetime.fromtimestamp(NOON // 10**9, timezone.utc)
+    assert min(each["min.ts"] for each in actions) == first
+    assert sum(each["null_count.name"] for each in actions) == 0
+
+
+def test_statistics_are_bounds(tmp_path: Path) -> None:
+    """Times are told in milliseconds, and long texts not at all."""
+    noon = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+    times = [noon + timedelta(microseconds=1), noon + timedelta(microseconds=1001)]
+    columns = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "name": ["a", "b" * 65], "n": [None, 3]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", store_schema=False)
+    assert json.loads(stats(pq.read_metadata(tmp_path / "a.parquet"))) == {
+        "numRecords": 2,
+        "minValues": {"ts": "2026-03-01T12:00:00.000Z", "n": 3},
+        "maxValues": {"ts": "2026-03-01T12:00:00.002Z", "n": 3},
+        "nullCount": {"ts": 0, "name": 0, "n": 1},
+    }
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Warehouse:
+    return Warehouse.create(str(tmp_path / "tables"), buckets=2)
+
+
+def test_of_two_writers_to_a_table_one_wins(empty: Warehouse) -> None:
+    snapshot = empty.snapshot()
+    one, other, elsewhere = (
+        Entry(step, a_file(empty, table))
+        for step, table in (("one", "files"), ("other", "files"), ("elsewhere", "stretches"))
+    )
+    assert empty.commit(one, snapshot).version == snapshot.version + 1
+    with pytest.raises(WarehouseError, match="somebody else"):
+        empty.commit(other, snapshot)
+    assert empty.commit(elsewhere, snapshot).version == snapshot.version + 2
+    now = empty.snapshot()
+    assert (now.of("files"), now.of("stretches")) == (one.add, elsewhere.add)
+
+
+def test_a_writer_that_is_late_by_a_moment_loses(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_that_one_of_two_wins(empty, monkeypatch)
+
+
+def test_a_step_is_done_whose_publication_is_not_told(
+    empty: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a store's answer is lost, and it refuses the second try."""
+    publish = Steps.publish
+    monkeypatch.setattr(Steps, "publish", lambda steps, entry: publish(steps, entry) and False)
+    one, snapshot = Entry("one", a_file(empty, "files")), empty.snapshot()
+    now = empty.commit(one, snapshot)
+    assert (now.of("files"), now.version) == (one.add, snapshot.version + 1)
+
+
+class Death(BaseException):
+    """What ends a program in the middle."""
+
+
+@pytest.mark.parametrize("commits", range(3))
+def test_a_step_that_dies_between_two_tables_is_done_by_the_next(
+    empty: Warehouse, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    step = Entry("one", [*a_file(empty, "files"), *a_file(empty, "stretches")], note={"said": 1})
+    dies_at(monkeypatch, commits)
+    with pytest.raises(Death):
+        empty.commit(step, empty.snapshot())
+    monkeypatch.undo()
+    # The first commit makes it happen.
+    happened = commits > 0
+    now = empty.snapshot()
+    assert (len(now.of("files")), len(now.of("stretches"))) == (happened, happened)
+    assert now.notes == ({"one": {"said": 1}} if happened else {})
+    again = empty.commit(Entry("two", a_file(empty, "files")), now)
+    assert len(again.of("files")) == happened + 1
+    assert by_deltalake(str(directory(empty) / "files")) == happened + 1
+
+
+def dies_at(patch: pytest.MonkeyPatch, commits: int) -> None:
+    """Have a program die after so many commits to Delta tables."""
+    done = [0]
+    commit = Table.commit
+
+    def counted(table: Table, *words: Any, **names: Any) -> bool:
+        if done[0] == commits:
+            raise Death
+        done[0] += 1
+        return commit(table, *words, **names)
+
+    patch.setattr(Table, "commit", counted)
+
+
+def test_a_step_that_both_finish_is_done_once(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    dies_at(monkeypatch, 1)
+    with pytest.raises(Death):
+        empty.commit(Entry("one", a_file(empty, "files")), empty.snapshot())
+    monkeypatch.undo()
+    commit = Table.commit
+
+    def second(table: Table, *words: Any, **names: Any) -> bool:
+        # Whoever is quicker comes between reading the log and adding to it.
+        monkeypatch.setattr(Table, "commit", commit)
+        Warehouse(str(directory(empty))).snapshot()
+        return commit(table, *words, **names)
+
+    monkeypatch.setattr(Table, "commit", second)
+    assert len(empty.snapshot().of("files")) == 1
+    assert by_deltalake(str(directory(empty) / "files")) == 1
+
+
+def test_files_that_were_not_seen_are_not_published(empty: Warehouse) -> None:
+    """A task on another machine has written them where this one does not see them, or they are cut."""
+    snapshot = empty.snapshot()
+    (part,) = a_file(empty, "files")
+    path = directory(empty) / part.path
+    raw = path.read_bytes()
+    for remains, says in ((None, "is missing"), (raw[:-1], "has [0-9,]+ bytes of")):
+        path.unlink() if remains is None else path.write_bytes(remains)
+        with pytest.raises(WarehouseError, match=f"{part.path} {says}.* all machines must see the tables"):
+            empty.commit(Entry("one", [part]), snapshot)
+    path.write_bytes(bytes(len(raw)))
+    with pytest.raises(WarehouseError, match=f"{part.path} is no Parquet file that is whole"):
+        empty.commit(Entry("one", [part]), snapshot)
+    assert empty.snapshot().of("files") == []
+
+
+def test_a_long_log_is_not_read_from_its_beginning(empty: Warehouse) -> None:
+    steps = directory(empty) / "steps"
+    # Else it would have to be ten times as long.
+    DeltaTable(steps).alter.set_table_properties({"delta.checkpointInterval": "10"})
+    for number in range(15):
+        now = empty.commit(Entry("nothing", note={"number": number}), empty.snapshot())
+    for path in sorted((steps / "_delta_log").glob("*.json"))[:9]:
+        path.unlink()
+    assert empty.snapshot().notes == now.notes == {"nothing": {"number": 14}}
+
+
+def test_of_two_formats_one_is_known(empty: Warehouse) -> None:
+    steps = DeltaTable(directory(empty) / "steps")
+    steps.alter.set_table_properties({"kbus.format": "3"}, raise_if_not_exists=False)
+    with pytest.raises(WarehouseError, match="are of format 3, and this program knows format 2"):
+        Warehouse.open(str(directory(empty)))
+
+
+def test_what_was_read_stays_while_others_write(spark: SparkSession, tables: Warehouse) -> None:
+    before: Snapshot = tables.snapshot()
+    frame = tables.read_parts(spark, "messages", before.of("messages"))
+    tables.commit(Entry("nothing", a_file(tables, "files")), tables.snapshot())
+    assert (len(before.of("files")), frame.count()) == (3, 180)
+
+
+def test_a_table_that_first_changes_after_old_steps_are_forgotten(
+    empty: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        empty.commit(Entry("one", a_file(empty, "files")), empty.snapshot())
+    monkeypatch.setattr(steps, "_KEPT", timedelta(0))
+    Steps(directory(empty)).shorten(2)
+    assert len(empty.entries(1)) == 1
+    with pytest.raises(WarehouseError, match=r"what step 0 did to the tables in .* is forgotten"):
+        empty.entries(-1)
+    now = empty.commit(Entry("two", a_file(empty, "stretches")), empty.snapshot())
+    assert (len(now.of("stretches")), now.version) == (1, 3)
+
+
+def test_two_may_make_them_at_the_same_time(tmp_path: Path) -> None:
+    root = str(tmp_path / "tables")
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(Warehouse.create, [root] * 4))
+    for number, each in enumerate(made):
+        each.commit(Entry("one", a_file(each, "files")), each.snapshot())
+        assert len(made[0].snapshot().of("files")) == number + 1
+
+
+def test_what_is_relied_on_is_on_the_disk(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the data and the directory it is in, then what makes it happen, then the table's own log."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def told(descriptor: int) -> None:
+        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), directory(empty)))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", told)
+    (part,) = a_file(empty, "files")
+    assert synced == [part.path, "files", "."]
+    empty.commit(Entry("one", [part]), empty.snapshot())
+    wanted = [f"{table}/_delta_log/{1:020}.json" for table in ("steps", "files")]
+    assert [path for path in synced if path in wanted] == wanted
+    assert synced.index("steps/_delta_log") < synced.index(wanted[1]) < synced.index("files/_delta_log")
