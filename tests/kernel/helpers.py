@@ -9,19 +9,23 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from kbus import Ksock, Message
-from tests.kernel import raw
+from kbus.device import proc_text
+from tests.kernel import raw, stand_in
 
 PROC = Path("/proc/kbus")
 IOCTL, POLL = {"x86_64": (16, 7), "aarch64": (29, 73), "armv7l": (54, 168)}[os.uname().machine]
 """Numbers of system calls."""
-PATIENCE = 120.0
+_BITS_32 = pytest.param(32, marks=pytest.mark.qemu("programs of 32 bits"))
+BITS: Any = {"armv7l": [32]}.get(os.uname().machine, [64, _BITS_32])
+"""Parameters of a test: the user spaces that the kernel has."""
+PATIENCE = 5.0 if stand_in.IS_WANTED else 120.0
 """Seconds after which a condition that has not come true is a failure; emulated machines are slow."""
 
 
@@ -59,12 +63,12 @@ def refused(number: int, serials: int = 0) -> Iterator[None]:
 
 def stats_text() -> str:
     """All of /proc/kbus/stats."""
-    return (PROC / "stats").read_text()
+    return proc_text(PROC / "stats")
 
 
 def bindings_text() -> str:
     """All of /proc/kbus/bindings."""
-    return (PROC / "bindings").read_text()
+    return proc_text(PROC / "bindings")
 
 
 class StatsLine(NamedTuple):
@@ -150,9 +154,27 @@ def fill(ksock: Ksock, name: str = "$.Filler") -> None:
     assert ksock.num_messages() == 1
 
 
-def blocked_in(thread: int, system_call: int) -> bool:
-    """True when the thread with this native id sleeps in the system call with this number."""
-    return Path(f"/proc/self/task/{thread}/syscall").read_text().startswith(f"{system_call} ")
+_times_slept: dict[int, str] = {}
+"""By thread, how often it had gone to sleep at the last look."""
+
+
+def blocked_in(thread: int, *system_call: int) -> bool:
+    """True when this thread, by its native id, sleeps in the system call with this number and arguments.
+
+    User Mode Linux does not tell of system calls. There a thread counts that has slept since the last look:
+    the caller sleeps between two looks, so one that waited for the interpreter's lock was awake meanwhile.
+    """
+    task = Path(f"/proc/self/task/{thread}")
+    with suppress(FileNotFoundError):
+        words = (task / "syscall").read_text().split()[: len(system_call)]
+        return [int(word, 0) for word in words if word != "running"] == list(system_call)
+    with suppress(FileNotFoundError):
+        status = (task / "status").read_text()
+        times = status.split("\nvoluntary_ctxt_switches:")[1].split()[0]
+        before = _times_slept.get(thread)
+        _times_slept[thread] = times
+        return "\nState:\tS" in status and times == before
+    return False
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbus import Ksock
-from tests.kernel import raw
-from tests.kernel.helpers import PATIENCE, POLL, blocked_in, ksock_stats, wait_until
+from tests.kernel import raw, stand_in
+from tests.kernel.helpers import IOCTL, PATIENCE, POLL, blocked_in, ksock_stats, wait_until
 
 NOBODY = 65534
 LOOKERS = 4242
@@ -65,6 +65,7 @@ def unshare(flags: int, uid: int = 0) -> None:
 
 def in_child(body: Callable[[], Result]) -> Result:
     """Run `body` in a forked process and give what it returned; what it raised is an AssertionError here."""
+    stand_in.cannot("other processes")
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -113,6 +114,7 @@ class Child:
     """A forked process that does `body` and then stays as it is until it is killed."""
 
     def __init__(self, body: Callable[[], object]) -> None:
+        stand_in.cannot("other processes")
         reader, writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -168,12 +170,9 @@ class Sending:
 
     def sleeps(self) -> bool:
         """Whether the thread is in SEND, and not running."""
-        task = Path(f"/proc/self/task/{self.thread_id}")
-        try:
-            words = (task / "syscall").read_text().split()
-        except FileNotFoundError:
-            return False
-        return [int(word, 16) for word in words[1:3]] == [self._ksock.fileno(), raw.IOCTLS["SEND"]]
+        if stand_in.IS_WANTED:
+            return stand_in.is_waiting()
+        return blocked_in(self.thread_id, IOCTL, self._ksock.fileno(), raw.IOCTLS["SEND"])
 
     def waits(self) -> bool:
         """True while the message waits for room."""
@@ -257,6 +256,7 @@ def processor_1_taken() -> Iterator[int]:
     if "PREEMPT_RT" in os.uname().version:
         # There timers of processor 1 stand still meanwhile, and a worker may rest until one of them.
         time.sleep(0.2)
+    stand_in.cannot("other processes")
     ready, is_ready = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -5,21 +5,15 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
 from kbus import Announcement, Ksock
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import PATIENCE, wait_until
+from tests.kernel.helpers import IOCTL, PATIENCE, blocked_in, wait_until
 from tests.kernel.test_call_and_serve import call_amid_others
 
 pytestmark = pytest.mark.rule(31)
-
-
-def sleeps_in_kbus(thread: threading.Thread) -> bool:
-    """Whether a thread of this process waits for a message."""
-    return Path(f"/proc/self/task/{thread.native_id}/wchan").read_text().startswith("kbus_")
 
 
 def wait(reader: Ksock, seconds: float, found: list[object]) -> None:
@@ -38,7 +32,7 @@ def test_a_close_in_another_thread_ends_a_wait(is_sent: bool, ksock: OpenKsock) 
     found: list[object] = []
     thread = threading.Thread(target=wait, args=[reader, PATIENCE if is_sent else 0.5, found])
     thread.start()
-    wait_until(lambda: sleeps_in_kbus(thread), "it waits")
+    wait_until(lambda: blocked_in(thread.native_id or 0, IOCTL), "it waits")
     reader.close()
     if is_sent:
         sender.send_msg(Announcement("$.Fred"))

@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import dmesg, kernels, kvm, process, virtme
+from . import dmesg, kernels, kvm, process, um, virtme
+from .arch import UM
 
 REPO = Path(__file__).parents[2]
 FAILED = 125
@@ -36,10 +37,16 @@ def main() -> int:
     _make_mount_points(kernel.root)
     has_kvm = not options.count and kvm.works(kernel, _cache())
     machine = virtme.Machine(
-        kernel, has_kvm, options.cpus, options.memory, tuple(options.option), options.count
+        kernel,
+        has_kvm,
+        options.cpus,
+        options.memory,
+        tuple(options.option),
+        options.count,
+        options.show_boot,
     )
-    how = "KVM" if machine.kvm else "emulation"
-    print(f"vm: booting {kernel.release} under {how}", file=sys.stderr, flush=True)
+    how = "KVM" if has_kvm else "User Mode Linux" if kernel.arch == UM else "emulation"
+    print(f"vm: booting {kernel.release} by {how}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         directory = (options.results or Path(temporary, "results")).resolve()
         directory.mkdir(parents=True, exist_ok=True)
@@ -80,28 +87,32 @@ def _snapshot(copy: Path) -> Path:
 
 
 def _boot(machine: virtme.Machine, shared: virtme.Shared, options: argparse.Namespace) -> int:
-    token = _write_job(shared.directory, options)
+    token = _write_job(machine, shared, options)
+    commands = um if machine.kernel.arch == UM else virtme
     if options.command is None:
         with open(shared.log, "wb") as log:
-            subprocess.run(virtme.interactive(machine, shared), stderr=log, check=False)
+            subprocess.run(commands.interactive(machine, shared), stderr=log, check=False)
         return _verdict(shared, token, timed_out=False)
     shared.log.write_bytes(b"")
-    command = virtme.batch(machine, shared, show_boot=options.show_boot)
+    command = commands.batch(machine, shared)
     status = process.run(command, options.timeout, sys.stdout.buffer, sys.stderr.buffer)
     if status == process.TIMED_OUT:
         _complain(f"not done after {options.timeout:g} seconds")
     return _verdict(shared, token, status == process.TIMED_OUT)
 
 
-def _write_job(directory: Path, options: argparse.Namespace) -> str:
+def _write_job(machine: virtme.Machine, shared: virtme.Shared, options: argparse.Namespace) -> str:
     """Leave guest.sh its orders; the word by which its answer can be told from any other."""
+    directory = shared.directory
     token = secrets.token_hex(16)
     shutil.copy2(virtme.HERE / "guest.sh", directory)
     job = {
+        "um": "yes" if machine.kernel.arch == UM else "",
+        "snapshot": shared.repo,
         "repo": REPO,
         "cache": "none" if options.command is None else "loose",
         "prefix": sys.prefix,
-        "term": os.environ.get("TERM", "dumb"),
+        "term": os.environ.get("TERM", "dumb") if options.command is None else "dumb",
         "module": Path(shutil.copy2(options.module, directory)).name if options.module else "",
         "module_args": options.module_args,
         "command": options.command or "",

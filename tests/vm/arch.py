@@ -40,6 +40,9 @@ AMD64 = Arch(
     emulated="max,-erms",
 )
 
+UM = Arch("amd64", "um", "um", {"ARCH": "um", "CC64": "gcc", "CC32": "i686-linux-gnu-gcc"})
+"""User Mode Linux: a program of the host's, on the host's processor."""
+
 FOREIGN = {
     "arm64": Arch(
         "arm64",
@@ -86,6 +89,10 @@ def split(spec: str) -> tuple[str, Arch]:
 
     >>> split("6.12-arm64") == ("6.12", FOREIGN["arm64"])
     True
+    >>> split("um") == ("um", UM)
+    True
     """
+    if spec == "um":
+        return spec, UM
     rest, _, last = spec.rpartition("-")
     return (rest, FOREIGN[last]) if last in FOREIGN else (spec, AMD64)

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT
-# What the guest does when it has booted; virtme's init runs this as root. The host has left its orders in the file
-# `job` of the shared directory: shell variables, which __main__.py lists.
+# What the guest does when it has booted; virtme's init or um-init.sh runs this as root. The host has left its orders in the
+# file `job` of the shared directory: shell variables, which __main__.py lists.
 # shellcheck shell=dash disable=SC2154
 set -eu
 
@@ -17,19 +17,27 @@ mount_9p() {
 	mount -t 9p -o "ro,trans=virtio,version=9p2000.L,cache=$3,msize=512000" "$1" "$2"
 }
 
-# The root that virtme mounts does no caching, and Python takes two or three times as long to start from it. The
-# command therefore runs in another mount of it.
-root=/run/root
-mount_9p hostroot "$root" loose
-for directory in dev proc sys run; do
-	mount --rbind "/$directory" "$root/$directory"
-done
-mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-mount_9p python "$root$prefix" loose
-mount_9p repo "$root$repo" "$cache"
+if [ "$um" ]; then
+	# What is below /tmp is not there any more.
+	root=
+	mkdir -p "$prefix" "$repo"
+	mount -t hostfs -o "ro,$prefix" none "$prefix"
+	mount -t hostfs -o "ro,$snapshot" none "$repo"
+else
+	# The root that virtme mounts does no caching, and Python takes two or three times as long to start from it. The
+	# command therefore runs in another mount of it.
+	root=/run/root
+	mount_9p hostroot "$root" loose
+	for directory in dev proc sys run; do
+		mount --rbind "/$directory" "$root/$directory"
+	done
+	mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+	mount_9p python "$root$prefix" loose
+	mount_9p repo "$root$repo" "$cache"
+fi
 
 in_root() {
-	chroot "$root" /usr/bin/env -i -C "$repo" HOME=/tmp TERM="$term" LANG=C.UTF-8 PS1='kbus-vm:\w\$ ' \
+	chroot "$root/" /usr/bin/env -i -C "$repo" HOME=/tmp TERM="$term" LANG=C.UTF-8 PS1='kbus-vm:\w\$ ' \
 		PATH="$prefix/bin:$repo/tests/vm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
 		PYTHONPATH="$repo/python:$repo" PYTHONDONTWRITEBYTECODE=1 RESULTS="$share" "$@"
 }
@@ -44,7 +52,7 @@ fail() {
 	[ "$status" -ne 0 ] || status=125
 }
 
-# virtme's init has started it. What tests do with devices by the hundred would keep it busy for minutes, and
+# virtme's init has started udev. What tests do with devices by the hundred would keep it busy for minutes, and
 # meanwhile it would set the modes of nodes anew.
 [ ! -e /run/udev/control ] || /usr/bin/udevadm control --exit || fail "udev does not stop"
 # It goes on with what it has begun, on a slow kernel for half a minute.

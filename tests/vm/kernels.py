@@ -14,13 +14,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .arch import AMD64, Arch, split
+from .arch import AMD64, UM, Arch, split
 
 HERE = Path(__file__).parent
 PACKAGES = HERE.parent / "setup" / "packages.sh"
 BUILD = HERE / "debug" / "build.sh"
 FETCH = HERE / "foreign.sh"
-FROM_SOURCE = ("debug", "kcsan")
+FROM_SOURCE = ("um", "debug", "kcsan")
 """Kernels that are built here; debug/NAME.config says what each watches."""
 
 
@@ -37,7 +37,8 @@ class Kernel:
     build: Path
     """The directory for `make -C`: installed headers, or the kernel's own build tree."""
     image: str
-    """What virtme-run takes as --kimg: a release whose image is in /boot, a build tree, or a file."""
+    """What virtme-run takes as --kimg: a release whose image is in /boot, a build tree, or a file; or, of
+    User Mode Linux, the program."""
     arch: Arch = AMD64
     root: Path = Path("/")
     """The files that the guest sees."""
@@ -91,6 +92,8 @@ def _built_here(tree: Path) -> Kernel:
     release = tree / "include/config/kernel.release"
     if not release.is_file():
         raise NoSuchKernelError(f"{tree} is not where a kernel was built: there is no {release}")
+    if (program := tree / "linux").is_file():
+        return Kernel(release.read_text().strip(), tree, str(program), UM)
     return Kernel(release.read_text().strip(), tree, str(tree))
 
 

@@ -17,17 +17,17 @@ SHARE = "/run/kbus"
 GUEST = f"{SHARE}/guest.sh"
 """What the guest runs. Where the repository is, virtme may have put a file system of its own."""
 
-# The limits for lockups and stalls are stretched because an emulated processor that gets no time looks stuck.
-_KERNEL_OPTIONS = [
-    "ignore_loglevel",
-    "panic=-1",
-    "oops=panic",
-    "panic_on_warn=1",
+GUARDS = ("ignore_loglevel", "panic=-1", "oops=panic", "panic_on_warn=1")
+"""Options of a kernel that is to end with the first thing that goes wrong."""
+
+_PATIENCE = (
+    # An emulated processor that gets no time looks stuck,
     "softlockup_panic=1",
     "watchdog_thresh=60",
     "rcupdate.rcu_cpu_stall_timeout=120",
-]
-
+    # and its timer broken, so that the kernel panics before it has a console.
+    "no_timer_check",
+)
 
 COUNTING = ("-icount", "shift=0,sleep=off")
 """QEMU's clock goes on by a nanosecond with each instruction; to a time that all wait for it jumps."""
@@ -46,6 +46,8 @@ class Machine:
     """More for the kernel's command line."""
     counts: bool = False
     """Whether the guest's clock goes on by a nanosecond with each instruction, which KVM cannot do."""
+    shows_boot: bool = False
+    """Whether QEMU's serial console goes to stderr."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ def interactive(machine: Machine, shared: Shared) -> list[str]:
     return [*_common(machine, shared), "--shell", GUEST, *_qemu_options(machine, shared)]
 
 
-def batch(machine: Machine, shared: Shared, script: str = GUEST, show_boot: bool = False) -> list[str]:
+def batch(machine: Machine, shared: Shared, script: str = GUEST) -> list[str]:
     """A virtme-run that runs a shell script in the guest and powers it off.
 
     Its stdout and stderr must be pipes: QEMU opens them anew, which would empty a file.
     """
     arguments = [*_common(machine, shared), "--kopt", "console=hvc0", "--script-sh", script]
-    if show_boot:
+    if machine.shows_boot:
         arguments.append("--show-boot-console")
     virtio = machine.kernel.arch.virtio
     console = ["-chardev", f"file,id=log,path={shared.log}"]
@@ -93,7 +95,7 @@ def _common(machine: Machine, shared: Shared) -> list[str]:
     if not machine.kvm:
         arguments.append("--disable-kvm")
     guest_path = f"PATH={_guest_bin()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    for option in (guest_path, *_KERNEL_OPTIONS, *machine.options):
+    for option in (guest_path, *GUARDS, *_PATIENCE, *machine.options):
         arguments += ["--kopt", option]
     return arguments
 

@@ -1,23 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# build.sh VARIANT: the kernel of VARIANT.config over common.config, from Debian's linux-source-6.1; prints the directory
-# that it was built in. It is outside the tree and is used again while what it was made from is the same.
+# build.sh VARIANT: the kernel of VARIANT.config, from Debian's kernel source; prints the directory that it was built in. It
+# is outside the tree and is used again while what it was made from is the same.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 variant=$1
+fragments=("$here/common.config" "$here/$variant.config")
 source=linux-source-6.1
+if [[ $variant == um ]]; then
+	fragments=("$here/um.config")
+	# User Mode Linux 6.1 cannot be preempted.
+	source=linux-source-6.12
+	export ARCH=um
+fi
 "$here/../../setup/packages.sh" "$source" bc bison flex gcc libc6-dev libelf-dev libssl-dev make xz-utils >&2
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kbus
 version=$(dpkg-query -W -f '${Version}' "$source")
-key=$({ cat "$here/common.config" "$here/$variant.config" "$0" && gcc --version && echo "$version"; } |
+key=$({ cat "${fragments[@]}" "$0" && gcc --version && echo "$version"; } |
 	sha256sum | cut -c1-12)
 build=$cache/kernel-$variant-$key
 
 configure() {
 	make -s tinyconfig &&
-		scripts/kconfig/merge_config.sh -m .config "$here/common.config" "$here/$variant.config" &&
+		scripts/kconfig/merge_config.sh -m .config "${fragments[@]}" &&
 		make -s olddefconfig || return
 	# What a fragment asks for and Kconfig leaves out is a mistake in the fragment.
 	while IFS='=' read -r name value; do
@@ -25,7 +32,7 @@ configure() {
 			echo "$variant.config: $name=$value cannot be had"
 			return 1
 		fi
-	done < <(grep -h ^CONFIG_ "$here/common.config" "$here/$variant.config")
+	done < <(grep -h ^CONFIG_ "${fragments[@]}")
 }
 
 if [[ ! -e $build/complete ]]; then
