@@ -7,6 +7,7 @@ MODULE_ARGS ?=
 TIME ?= 60
 SEED ?= 1
 WORKERS ?= 4
+KILLS ?= 200
 PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -21,7 +22,7 @@ MAKEOVERRIDES =
 # Debian's headers lack the vmlinux that BTF is made with, and kbuild says so each time.
 no_btf := CONFIG_DEBUG_INFO_BTF_MODULES=
 # The kernels that are built here have KUnit, and tell the fuzzer what it has reached.
-watched = $(if $(filter debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
+watched = $(if $(filter um debug kcsan,$(KERNEL)),CONFIG_KBUS_KUNIT_TEST=y KCOV_INSTRUMENT=y)
 
 PACKAGES := busybox-static e2fsprogs file gcc gcc-i686-linux-gnu iproute2 kmod libc6-dev libc6-dev-i386-cross make \
 	perl python3 python3-venv qemu-system-x86 spin tmux tshark udev
@@ -29,6 +30,8 @@ LINT_PACKAGES := shellcheck sparse
 # For the data pipeline: Spark runs on Java, and its report is looked at in a browser.
 JAVA := openjdk-17-jre-headless
 PIPELINE_PACKAGES := $(JAVA) chromium poppler-utils
+# Their completions are tested.
+SHELL_PACKAGES := bash-completion fish zsh
 # What KBUS is compared with.
 BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystemd-dev libzmq3-dev mosquitto nats-server
 
@@ -47,6 +50,8 @@ PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefi
 # By what the tests divide the rounds that they make, and the like.
 divisor := 1
 memory := 2G
+# In how many machines side by side the tests run.
+parts := 1
 # How many messages make bench-pipeline takes, one after the other.
 MESSAGES := 2000000 8000000 32000000
 
@@ -61,19 +66,22 @@ bench_results := build/bench
 demo := build/demo
 bench_vm = $(vm) --timeout 1200
 # Seconds for the tests in the virtual machine.
-limit := 2400
+limit := 3000
 
-.PHONY: help module demo test test-vm test-debug debug-kernel fuzz fuzz-captures bench bench-budget bench-pipeline \
-	matrix lint lint-kernel lint-programs docs vm install uninstall clean packages
+.PHONY: help module demo test check test-host test-vm test-debug test-long debug-kernel fuzz fuzz-captures bench bench-budget bench-pipeline \
+	kill-pipeline matrix lint lint-kernel lint-programs docs completions vm install uninstall clean packages
 
 help:
 	@cat <<'END'
 	make module     build kernel/kbus.ko
 	make demo       see the bus at work, in a virtual machine
-	make test       run all tests, those of the module in a virtual machine
-	make test-vm    run only those that need the virtual machine
-	make test-debug run these on a kernel that watches memory, locks and leaks; built from source once
+	make check      lint, and the tests of what has changed since main, in minutes
+	make test       run the tests, those of the module in User Mode Linux and in QEMU
+	make test-vm    run only those that need a virtual machine, on KERNEL
+	make test-long  run what takes hours, or measures time: all kernels, fuzzing, latency
+	make test-debug run the tests of the module on a debug kernel in QEMU; built from source once
 	make matrix     the same on each kernel of KERNELS, and the table of it in the docs
+	make kill-pipeline  kill the data pipeline KILLS=200 times, and look at its tables
 	make fuzz       fuzz the module for TIME=60 seconds, SEED=1, on a debug kernel
 	make fuzz-captures  damage captures for as long, and read them
 	make bench      measure KBUS beside sockets, pipes and brokers, and write docs/bench
@@ -83,12 +91,15 @@ help:
 	make vm CMD=..  run a command there
 	make lint       hold everything against the checks
 	make docs       build the documentation, build/docs/index.html
-	make install    install module, header, udev rule and Python package (DESTDIR=, PREFIX=)
+	make completions  make completions of the commands for bash, zsh and fish, build/completions
+	make install    install module, header, udev rule, Python package and completions (DESTDIR=, PREFIX=)
 	make uninstall  take them away again
 	make clean      remove what was built
 	Variables:
-	KERNEL=         6.12, 6.1-rt, arm64, armhf, a release, debug, kcsan, the build directory of a kernel; else Debian's stock kernel
+	KERNEL=         um, 6.12, 6.1-rt, arm64, armhf, a release, debug, kcsan, the build directory of a kernel; else Debian's
+	                stock kernel
 	MODULE_ARGS=    parameters of the module in the virtual machine, NAME=VALUE ...
+	KILLS=          of make kill-pipeline: how often
 	TIME=, SEED=, WORKERS=   of make fuzz and fuzz-captures: seconds, what random numbers grow from, processes
 	LINT_KERNELS=   the kernels that make lint builds for: $(LINT_KERNELS)
 	END
@@ -118,44 +129,115 @@ demo: module
 		--conf spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 \
 		--output $(demo)/report.html $(demo)/*.pcapng
 
+# When a worker dies the tests end there: to replace it, xdist may wait for ever.
+workers := --numprocesses 2 --max-worker-restart 0
+
+# What runs at once: tests that are too long for each change, or measure time, are for `make test-long`.
+marks := not long
+
 # Everything is run, whatever has failed before.
-test: module
-	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
-	$(venv)
-	rm -rf $(results)
+test: packages
+	@rm -rf $(results)
 	mkdir -p $(results)
 	status=0
-	echo 'Tests on this machine'
-	PYTHONPATH=python KERNEL='$(KERNEL)' "$$python" -m pytest --numprocesses 2 --dist loadgroup \
-		--junitxml $(results)/host.xml tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug) || status=1
-	$(MAKE) -s test-vm KERNEL='$(KERNEL)' MODULE_ARGS='$(MODULE_ARGS)' || status=1
-	"$$python" -m tests.setup.summary $(results)/host.xml $(results)/vm.xml
+	begin() { printf '\n%(%T)T %s\n' -1 "$$*"; }
+	begin 'Checks of the sources'
+	$(MAKE) -s lint || status=1
+	begin 'Tests on this machine'
+	$(MAKE) -s test-host marks='$(marks)' || status=1
+	begin 'Tests of the module, on User Mode Linux'
+	$(MAKE) -s test-vm KERNEL=um TESTS='$(VM_TESTS) tests/debug' parts=2 divisor=6 results=$(results)/um \
+		marks='($(marks)) and not qemu' options='$(slub_debug)' || status=1
+	begin 'Tests of the module, on what User Mode Linux lacks'
+	$(MAKE) -s test-vm KERNEL= divisor=2 results=$(results)/qemu marks='($(marks)) and (qemu or smp)' || status=1
+	$(venv)
+	"$$python" -m tests.setup.summary $(results)/{host,stand-in,um/1,um/2,qemu/1} || status=1
 	exit $$status
 
+check: lint
+	@$(venv)
+	eval "$$("$$python" -m tests.setup.changed)"
+	status=0
+	if [[ $$host ]]; then
+		$(MAKE) -s module KERNEL=um
+		KERNEL=um PYTHONPATH=python "$$python" -m pytest $(workers) --dist loadgroup -m '$(marks)' $$host || status=1
+	fi
+	if [[ $$guest ]]; then
+		$(MAKE) -s test-vm KERNEL=um TESTS="$$guest" parts=2 divisor=6 results=build/check \
+			marks='($(marks)) and not qemu' || status=1
+	fi
+	exit $$status
+
+# The harness boots guests of host_kernel.
+host_kernel := um
+HOST_TESTS := tests $(patsubst %,--ignore=%,$(VM_TESTS) tests/debug)
+test-host: packages
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES) $(SHELL_PACKAGES)
+	$(MAKE) -s module KERNEL='$(host_kernel)'
+	$(venv)
+	mkdir -p $(results)/{host,stand-in}
+	status=0
+	KERNEL='$(host_kernel)' PYTHONPATH=python "$$python" -m pytest $(workers) --dist loadgroup -m '$(marks)' \
+		--junitxml $(results)/host/tests.xml $(HOST_TESTS) || status=1
+	echo 'Tests of the bus, on its stand-in'
+	KBUS_STAND_IN=1 PYTHONPATH=python "$$python" -m pytest $(workers) -m '$(marks)' \
+		--junitxml $(results)/stand-in/tests.xml tests/kernel || status=1
+	exit $$status
+
+# What the tests of the module need on the host; KERNEL=um has a machine for each processor, as it uses one.
 test-vm: module
 	@$(venv)
-	echo 'Tests in the virtual machine'
+	rm -rf $(results)/[1-9]*
 	mkdir -p $(results)
 	$(for_processor)
 	for directory in $(PROGRAMS); do $(MAKE) -s -C $$directory; done
 	# Compiled here once, and not slowly in the guest, which may not write them anyway.
 	PYTHONPATH=python PYTHONDONTWRITEBYTECODE= "$$python" -m pytest --collect-only $(TESTS) >/dev/null || true
-	# An emulated processor has no secrets to keep, and takes a tenth longer if the kernel protects them.
-	$(vm) --memory $(memory) --option mitigations=off $(options) --results $(results) --timeout $(limit) \
-		-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest -v --junitxml "$$RESULTS/vm.xml" $(TESTS)'
+	run() {
+		mkdir -p $(results)/$$1
+		# An emulated processor has no secrets to keep, and takes a tenth longer if the kernel protects them.
+		$(vm) --memory $(memory) --option mitigations=off $(options) --timeout $(limit) --results $(results)/$$1 \
+			-c 'KBUS_TEST_DIVISOR=$(divisor) exec python3 -m pytest -v -p tests.vm.part --part '$$1'/$(parts) \
+				-m "$(marks)" --junitxml "$$RESULTS/tests.xml" $(TESTS)'
+	}
+	others=() status=0
+	for part in $$(seq 2 $(parts)); do
+		run $$part &>$(results)/$$part.log &
+		others+=($$!)
+	done
+	run 1 || status=1
+	for part in $$(seq 2 $(parts)); do
+		wait $${others[$$part - 2]} || status=1
+		cat $(results)/$$part.log
+	done
+	exit $$status
 
 debug-kernel:
 	@$(kernels) '$(or $(KERNEL),debug)'
 
-test-debug: results := build/test-debug
 # In which slab caches faults may be injected, by how their names begin: in all but those of kmemleak.
 comma := ,
 beginnings = $(shell echo {0..9} {A..Z} {a..j} kb ke ki kmal kmem_ ks {l..z})
+slub_debug = --option "slub_debug=A$(subst $() ,,$(beginnings:%=$(comma)%*))"
+test-debug: results := build/test-debug
+test-debug: parts := 2
 # kmemleak looks at all memory, four times.
 test-debug:
-	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' \
-		divisor=6 memory=1G results='$(results)' limit='$(limit)' \
-		options='--option "slub_debug=A$(subst $() ,,$(beginnings:%=$(comma)%*))"'
+	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' marks= \
+		divisor=6 memory=1G parts='$(parts)' results='$(results)' limit='$(limit)' options='$(slub_debug)'
+
+# Hours: what `make test` leaves out, and each kernel.
+test-long: limit := 7200
+test-long: results := build/test-long
+test-long:
+	@status=0
+	$(MAKE) -s test-host host_kernel= marks=long results=$(results)/host || status=1
+	$(MAKE) -s test-host host_kernel= marks= HOST_TESTS=tests/vm results=$(results)/guests || status=1
+	$(MAKE) -s matrix || status=1
+	for kernel in debug kcsan; do $(MAKE) -s fuzz KERNEL=$$kernel TIME=3600 || status=1; done
+	$(MAKE) -s fuzz-captures TIME=3600 || status=1
+	$(MAKE) -s kill-pipeline || status=1
+	exit $$status
 
 matrix:
 	@$(venv)
@@ -191,6 +273,12 @@ bench-pipeline:
 	mkdir -p build/bench
 	PYTHONPATH=python "$$python" -m tests.pipeline.bench.run build/bench/pipeline.json $(MESSAGES)
 	"$$python" -m tests.pipeline.bench.report build/bench/pipeline.json
+
+kill-pipeline:
+	@tests/setup/packages.sh $(PIPELINE_PACKAGES)
+	$(venv)
+	PYTHONPATH=python KBUS_TEST_KILLS='$(KILLS)' "$$python" -m pytest -o faulthandler_timeout=0 \
+		tests/pipeline/test_killed.py
 
 # Half of the time for programs of each size. What is left of a failure is in build/fuzz/64 and 32.
 fuzz: KERNEL := $(or $(KERNEL),debug)
@@ -248,13 +336,22 @@ docs:
 	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -E -W -n -d build/doctrees docs build/docs
 	PYTHONPATH=python "$$venv/bin/sphinx-build" -q -W -n -b man -d build/doctrees docs build/man
 
-install: module
+# The environment is a small one of its own: who installs needs nothing else of what tests need.
+completions:
+	@venv=$$(tests/setup/venv.sh $(PYTHON) tests/setup/completions.txt)
+	rm -rf build/completions
+	PYTHONPATH=python "$$venv/bin/python" -m tests.setup.completions build/completions
+
+install: module completions
 	@tests/setup/packages.sh python3-pip
 	release=$$($(kernels) --release '$(KERNEL)')
 	install -D -m 0644 kernel/kbus.ko "$(DESTDIR)/lib/modules/$$release/extra/kbus.ko"
 	install -D -m 0644 kernel/include/uapi/linux/kbus.h '$(DESTDIR)$(PREFIX)/include/linux/kbus.h'
 	install -D -m 0644 kernel/90-kbus.rules '$(DESTDIR)/etc/udev/rules.d/90-kbus.rules'
 	install -D -m 0644 -t '$(DESTDIR)/etc/systemd/system' systemd/kbus-sbusd.service systemd/kbus-sbusd.socket
+	for file in $$(cd build/completions && find . -type f); do
+		install -D -m 0644 "build/completions/$$file" '$(DESTDIR)$(PREFIX)'/share/"$$file"
+	done
 	$(pip) install --root '$(DESTDIR)/' --no-deps --no-warn-script-location ./python
 	rm -r python/build python/kbus.egg-info
 	if [[ -z '$(DESTDIR)' ]]; then
@@ -267,6 +364,10 @@ uninstall:
 	release=$$($(kernels) --release '$(KERNEL)')
 	rm -f "/lib/modules/$$release/extra/kbus.ko" '$(PREFIX)/include/linux/kbus.h' /etc/udev/rules.d/90-kbus.rules \
 		/etc/systemd/system/kbus-sbusd.service /etc/systemd/system/kbus-sbusd.socket
+	for command in kbus kbus-pipeline kbus-sbus kbus-sbusd; do
+		rm -f '$(PREFIX)'/share/{bash-completion/completions/"$$command",zsh/site-functions/_"$$command"} \
+			'$(PREFIX)/share/fish/vendor_completions.d/'"$$command.fish"
+	done
 	depmod "$$release"
 	$(pip) uninstall --yes kbus
 

@@ -27,6 +27,7 @@ def kernel() -> Path:
     return icount.image(kernels.find(""))
 
 
+@pytest.mark.long("counts instructions under emulation")
 def test_messages_are_within_the_budget(kernel: Path) -> None:
     if not icount.MODULE.is_file():
         pytest.skip("there is no module: make module")
@@ -34,6 +35,7 @@ def test_messages_are_within_the_budget(kernel: Path) -> None:
     assert icount.exceeded(icount.count(kernel), budget["instructions"], budget["tolerance"]) == []
 
 
+@pytest.mark.long("boots an emulated machine")
 def test_a_module_that_cannot_be_loaded(kernel: Path, tmp_path: Path) -> None:
     module = tmp_path / "kbus.ko"
     module.write_bytes(b"no module")

@@ -18,6 +18,8 @@ from tests.bench.cases import BROKERS, IN_PYTHON, MACHINES, NOT_IN_C, ONE_CPU, C
 from tests.bench.parts import PARTS
 from tests.kernel.conftest import nothing_left
 
+pytestmark = pytest.mark.long("runs each program of the benchmark")
+
 __all__ = ["nothing_left"]
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"

@@ -17,6 +17,8 @@ from tests.debug.watch import Touched, watched
 from tests.kernel import raw, transfer
 from tests.kernel.conftest import OpenKsock
 
+pytestmark = pytest.mark.qemu("User Mode Linux copies without the hooks that count and fail copies")
+
 NAME = faults.buffer(b"$.A")
 NAMED = struct.pack("=IQ", len(NAME), ctypes.addressof(NAME))
 ID = struct.pack("=2I", 0, 0xFFFF)

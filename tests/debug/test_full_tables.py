@@ -25,6 +25,8 @@ from tests.debug.faults import Attempt, Call
 from tests.kernel import module, raw
 from tests.kernel.helpers import bindings, packets
 
+pytestmark = pytest.mark.qemu("needs a processor that nothing else uses")
+
 SIZE = 64
 """Entries that a new rhashtable has room for; it takes one more before it grows."""
 NAME = faults.buffer(b"$.The.Last")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +12,9 @@ import pytest
 import kbus.abi
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
+from tests.kernel.helpers import BITS
 
 BUILD = Path(__file__).parent / "c" / "bin"
-BITS = {"armv7l": [32]}.get(os.uname().machine, [64, 32])
-"""The user spaces that the kernel has."""
 PACKET = raw.message(
     b"$.From.C", bytes(range(256)) * 50, flags=raw.URGENT | 0xABCD0000, to=5, id=(6, 7), extended=(1, 2, 3, 4)
 )

@@ -23,9 +23,11 @@ from tests.kernel.module import parameter
 from tests.kernel.patching import one_processor
 from tests.kernel.processes import NOBODY, Polling, new_user, opened_by
 from tests.kernel.room import told_to_try_again, waiting
-from tests.kernel.test_tracing import TRACEFS, pytestmark, tracefs
+from tests.kernel.test_tracing import TRACEFS, tracefs
 
-__all__ = ["pytestmark", "tracefs"]
+pytestmark = pytest.mark.long("is about turns and lateness, by time")
+
+__all__ = ["tracefs"]
 
 MOST_AT_ONCE = 3
 """How many waiters of a KSock are woken by whoever has something for it."""

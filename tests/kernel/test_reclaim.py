@@ -29,7 +29,7 @@ from tests.kernel.transfer import NOW, Transfer, soon
 
 __all__ = ["cgroup", "new_cgroup"]
 
-pytestmark = [pytest.mark.rule(37, 44), pytest.mark.axiom("isolation")]
+pytestmark = [pytest.mark.rule(37, 44), pytest.mark.axiom("isolation"), pytest.mark.long("measures time")]
 
 MIB = 1 << 20
 LIMIT = 12 * MIB

@@ -25,7 +25,7 @@ from tests.kernel.helpers import fails, packets
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, Child
 
-pytestmark = pytest.mark.axiom("isolation")
+pytestmark = [pytest.mark.axiom("isolation"), pytest.mark.qemu("two processors")]
 
 REQUESTS = reduced(9000)
 MOST_MESSAGES = reduced(10_000)

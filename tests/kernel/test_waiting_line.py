@@ -535,17 +535,17 @@ def time_to_pass(ksock: OpenKsock, count: int) -> float:
     return took
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
 @pytest.mark.axiom("isolation")
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_many_of_one_user_who_get_no_processor_lose_their_turn_at_once(ksock: OpenKsock) -> None:
     """Not one after the other, which would be 40 times as long."""
     one = time_to_pass(ksock, 1)
     assert time_to_pass(ksock, 40) < 10 * one
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
     """It has its place in the line when it can run again."""
     full = ksock()
@@ -565,8 +565,8 @@ def test_whoever_gets_no_processor_loses_the_turn(ksock: OpenKsock) -> None:
     third.result()
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
     """For a while the user's messages hold up nobody, and after that those who came later."""
     full = ksock()
@@ -600,8 +600,8 @@ def test_a_lost_turn_is_forgiven(ksock: OpenKsock, open_to_all: None) -> None:
     both.result()
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_is_late_loses_the_turn_though_many_were_a_little(ksock: OpenKsock, open_to_all: None) -> None:
     """By how much they held up others is known of 20 users, of which the one that is least late makes room.
 
@@ -665,8 +665,8 @@ def holds_up_others(full: Ksock, newcomer: Ksock) -> bool:
         return is_held_up(newcomer)
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_a_turn_is_the_same_when_an_older_one_has_come_and_gone(ksock: OpenKsock, open_to_all: None) -> None:
     """It does not begin anew each time an accomplice, who needs more room, joins the line and leaves it."""
     full, older = ksock(), opened_by(lambda: ksock(nonblocking=True), NOBODY)
@@ -692,8 +692,8 @@ def test_a_turn_is_the_same_when_an_older_one_has_come_and_gone(ksock: OpenKsock
     late.result()
 
 
+@pytest.mark.qemu("takes a processor of its own")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_one_of_two_threads_that_wait_leaves(ksock: OpenKsock) -> None:
     """The message keeps its place: it holds up a newcomer for as long as the other one sleeps for it."""
     full, sender, newcomer = ksock(), ksock(), ksock(nonblocking=True)
@@ -711,8 +711,8 @@ def test_one_of_two_threads_that_wait_leaves(ksock: OpenKsock) -> None:
     assert texts(full) == [b"once"]
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_is_not_first_is_not_late(ksock: OpenKsock, open_to_all: None) -> None:
     """All are to look again, as a setting has changed, and get no processor, but hold up nobody."""
     full, behind = ksock(), ksock(nonblocking=True)
@@ -738,8 +738,8 @@ def test_who_is_not_first_is_not_late(ksock: OpenKsock, open_to_all: None) -> No
         one.result()
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_holds_up_those_who_do_not_sleep_is_late(ksock: OpenKsock, open_to_all: None) -> None:
     """Short turns count that a message of another user waits for which is kept."""
     full, newcomer, behind = ksock(), *(ksock(nonblocking=True) for _ in range(2))
@@ -765,8 +765,8 @@ def test_who_holds_up_those_who_do_not_sleep_is_late(ksock: OpenKsock, open_to_a
         one.result()
 
 
+@pytest.mark.long("is about turns and lateness, by time")
 @pytest.mark.rule(41, 46)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
 def test_who_sends_all_the_time_is_not_late(ksock: OpenKsock, child: StartChild, open_to_all: None) -> None:
     """If nobody else is there: all its turns together are long, and none of them is."""
     full, newcomer = ksock(), opened_by(lambda: ksock(nonblocking=True), NOBODY - 2)
@@ -795,7 +795,7 @@ def test_who_sends_all_the_time_is_not_late(ksock: OpenKsock, child: StartChild,
 
 
 @pytest.mark.rule(22)
-@pytest.mark.skipif(os.cpu_count() == 1, reason="takes a processor of its own")
+@pytest.mark.qemu("takes a processor of its own")
 @pytest.mark.parametrize("lacks", ["slots", "max_queue_bytes", "max_user_bytes"])
 def test_past_a_line_goes_what_leaves_room_for_it(ksock: OpenKsock, lacks: str) -> None:
     """Two are in line who get no processor, and there is room for three: one more need not join them."""

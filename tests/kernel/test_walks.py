@@ -18,9 +18,11 @@ from tests.kernel.helpers import device_stats
 from tests.kernel.processes import NOBODY
 from tests.kernel.room import told_to_try_again
 
+pytestmark = pytest.mark.qemu("two processors")
+
 KEPT = 300
 """Requests that wait: more than are looked at at a time."""
-ROUNDS = max(10, reduced(30))
+ROUNDS = max(5, reduced(30))
 PROCESSOR = 0
 """Of all: whoever dies takes it from whoever looks, where that lets others have their turn."""
 

@@ -26,6 +26,8 @@ SCENARIOS = {
     "TURN": "-DMESSAGES=1 -DLIMIT=2",
 }
 
+ABOUT_THE_MODEL = pytest.mark.long("what comes of it changes with the model only")
+
 # What tells in Spin's words which of the model's assertions has failed
 SETTLED = "gone["
 ORDER = "waits_for["
@@ -92,12 +94,15 @@ def whole(output: str) -> bool:
 
 
 @pytest.mark.rule(22, 41, 42)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=[] if name == "LINE" else ABOUT_THE_MODEL) for name in SCENARIOS]
+)
 def test_whoever_could_go_on_is_woken(scenario: str, tmp_path: Path) -> None:
     output = search(tmp_path, scenario)
     assert re.search(r"errors: 0\b", output) and whole(output), output
 
 
+@ABOUT_THE_MODEL
 @pytest.mark.parametrize(("rule", "scenario", "found"), RULES, ids=[rule for rule, _, _ in RULES])
 def test_a_rule_taken_out_is_noticed(rule: str, scenario: str, found: str, tmp_path: Path) -> None:
     output = search(tmp_path, scenario, rule)

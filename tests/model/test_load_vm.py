@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kbus.testing.model.wire import Message
 from tests.effort import reduced
 from tests.kernel import module
 from tests.kernel.helpers import bindings, device_stats, fails, stats_lines
@@ -22,10 +23,13 @@ from .driver import Ksock
 from .load import checks, memory, workers
 from .load.crowd import Crowd
 from .load.notes import MISSED
-from .wire import Message
+
+pytestmark = pytest.mark.smp("its processes are to race")
 
 SEED = int(os.environ.get("KBUS_LOAD_SEED", "1"))
 SECONDS = float(os.environ.get("KBUS_LOAD_SECONDS", reduced(8)))
+ATTEMPTS = 3
+"""Times that memory is looked for before it is a leak."""
 
 
 @pytest.fixture
@@ -104,17 +108,22 @@ def test_every_request_gets_one_answer(crowd: Crowd) -> None:
 
 @pytest.mark.axiom("lifetime")
 def test_memory_comes_back(crowd: Crowd) -> None:
-    """A round goes through 0.8 MB in slabs and 8 MB in pages; what stays of ten is far less."""
-    for _ in range(2):
-        crowd.finish(crowd.start(memory.hoarder))
-    slabs, pages = memory.held()
-    rounds = reduced(10)
-    for _ in range(rounds):
-        crowd.finish(crowd.start(memory.hoarder))
-    slabs_now, pages_now = memory.held()
-    print(f"after {rounds} rounds {slabs_now - slabs} bytes more in slabs, {pages_now - pages} in pages")
-    assert slabs_now - slabs < 400_000
-    assert pages_now - pages < 1_000_000
+    """A round goes through 0.8 MB in slabs and 8 MB in pages; what stays of ten is far less.
+
+    The kernel itself now and then takes memory that it keeps, or is late to free some; but not each time.
+    """
+
+    def stays(rounds: int) -> tuple[int, int]:
+        slabs, pages = memory.held()
+        for _ in range(rounds):
+            crowd.finish(crowd.start(memory.hoarder))
+        slabs_now, pages_now = memory.held()
+        print(f"after {rounds} rounds {slabs_now - slabs} bytes more in slabs, {pages_now - pages} in pages")
+        return slabs_now - slabs, pages_now - pages
+
+    stays(2)
+    tries = (stays(reduced(10)) for _ in range(ATTEMPTS))
+    assert any(slabs < 400_000 and pages < 1_000_000 for slabs, pages in tries)
 
 
 @pytest.mark.axiom("lifetime")

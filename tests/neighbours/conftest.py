@@ -31,6 +31,15 @@ __all__ = [
     "open_to_all",
 ]
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They compare times, or take long to fill what there is a limit of."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.long("compares times"))
+
+
 MAX_FILES, MAX_PROCESSES = 30_000, 20_000
 
 

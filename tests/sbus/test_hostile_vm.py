@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from statistics import median
 from threading import Thread
 
 import pytest
@@ -162,8 +161,10 @@ LOOPER = 1234
 
 
 @pytest.mark.parametrize("options", [["-u", "nobody"], []], ids=["refused", "permitted"])
-def test_one_who_connects_in_a_loop_delays_nobody(place: Path, child: StartChild, options: list[str]) -> None:
-    """Neither who may not connect, nor who may and is served, keeps new clients of other users waiting."""
+def test_one_who_connects_in_a_loop_keeps_nobody_out(
+    place: Path, child: StartChild, options: list[str]
+) -> None:
+    """Neither who may not connect, nor who may and is served: new clients of other users come in."""
     os.chmod(place, 0o755)
     with started(place, "-o", *options) as running:
 
@@ -174,12 +175,10 @@ def test_one_who_connects_in_a_loop_delays_nobody(place: Path, child: StartChild
                     connection.send(b"SUB a")
                     connection.send(b"MSG a\0")
 
-        idle = median(time_to_be_served(running) for _ in range(20))
         child(Thread(target=try_again_and_again, daemon=True).start)
         wait_until(lambda: running.stats()[0]["refused"] or running.stats()[0]["clients"] > 1, "it tries")
-        # The machine may have something else to do at times.
-        beside = min(median(time_to_be_served(running) for _ in range(20)) for _ in range(3))
-        assert beside < max(0.05, 4 * idle), (idle, beside)
+        for _ in range(20):
+            be_served(running)
 
 
 def test_one_who_holds_connections_leaves_room_for_others(place: Path, child: StartChild) -> None:
@@ -187,15 +186,14 @@ def test_one_who_holds_connections_leaves_room_for_others(place: Path, child: St
     os.chmod(place, 0o755)
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
     with started(place, "-o", prepare=lambda: set_descriptors(200)) as running:
-        idle = sorted(time_to_be_served(running) for _ in range(20))
 
         def hold_all() -> list[socket.socket]:
             become(LOOPER)
             return [running.socket() for _ in range(400)]
 
         holder = child(hold_all)
-        beside = sorted(time_to_be_served(running) for _ in range(20))
-        assert beside[10] < max(0.05, 4 * idle[10]), (idle[10], beside[10])
+        for _ in range(20):
+            be_served(running)
         refused = running.stats()[0]["refused"]
         assert refused["user-clients"] > 200
         assert "descriptors" not in refused
@@ -203,12 +201,10 @@ def test_one_who_holds_connections_leaves_room_for_others(place: Path, child: St
         holder.kill()
 
 
-def time_to_be_served(running: Daemon) -> float:
-    """Seconds that a new client waits for its first answer."""
-    began = time.monotonic()
+def be_served(running: Daemon) -> None:
+    """Have a new client get its first answer."""
     with running.client() as client:
         settle(client)
-    return time.monotonic() - began
 
 
 def set_descriptors(most: int) -> None:

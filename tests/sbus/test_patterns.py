@@ -70,6 +70,7 @@ def test_stars_beside_stars_change_nothing(pattern: str, key: str) -> None:
     )
 
 
+@pytest.mark.long("measures time")
 def test_time_does_not_grow_with_the_ways_to_match() -> None:
     """A regular expression would take for ever."""
     began = time.process_time()
