@@ -18,7 +18,7 @@ from kbus import Ksock
 from kbus.cli import main
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import PROC, fails, refused
+from tests.kernel.helpers import PROC, fails
 from tests.kernel.module import parameter, reloaded
 from tests.kernel.processes import NOBODY, as_nobody, become, in_child
 
@@ -214,7 +214,7 @@ def test_a_group_may_look() -> None:
 
 @pytest.mark.rule(47)
 def test_a_group_that_there_is_not() -> None:
-    with refused(errno.EINVAL), reloaded(proc_gid="-1"):
+    with fails(errno.EINVAL), reloaded(proc_gid="-1"):
         pass
 
 
