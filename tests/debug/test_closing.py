@@ -81,6 +81,7 @@ def test_close_of_a_replier(scene: Scene) -> None:
     faults.each("close, replier that owes answers, with events", prepare, done, refused=[])
 
 
+@pytest.mark.long("a process for each allocation that can fail; the close of a replier is the same without")
 def test_exit_of_a_replier(scene: Scene) -> None:
     faults_met = 0
     met = True

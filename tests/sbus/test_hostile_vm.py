@@ -160,6 +160,7 @@ LOOPER = 1234
 """A user who connects in a loop, or holds all the connections that it gets."""
 
 
+@pytest.mark.long("takes as long as whoever connects in a loop lets it")
 @pytest.mark.parametrize("options", [["-u", "nobody"], []], ids=["refused", "permitted"])
 def test_one_who_connects_in_a_loop_keeps_nobody_out(
     place: Path, child: StartChild, options: list[str]
