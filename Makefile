@@ -45,6 +45,8 @@ DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% \
 	--ignore-glob=*/test_rules.py \
 	--deselect=fuzz/test_fuzz_vm.py::test_one_worker_does_the_same_each_time
 TESTS := $(VM_TESTS)
+# Of the others all tests are long.
+DAILY_TESTS := $(filter-out tests/neighbours/% tests/bench/%,$(VM_TESTS)) tests/debug
 # Where there are programs in C for the tests to run.
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # By what the tests divide the rounds that they make, and the like.
@@ -68,8 +70,8 @@ bench_vm = $(vm) --timeout 1200
 # Seconds for the tests in the virtual machine.
 limit := 3000
 
-.PHONY: help module demo test check test-host test-vm test-debug test-long debug-kernel fuzz fuzz-captures bench bench-budget bench-pipeline \
-	kill-pipeline matrix lint lint-kernel lint-programs docs completions vm install uninstall clean packages
+.PHONY: help module demo test check test-host test-vm test-debug test-long debug-kernel fuzz fuzz-captures bench bench-budget \
+	bench-pipeline kill-pipeline matrix lint lint-kernel lint-programs docs completions vm install uninstall clean packages
 
 help:
 	@cat <<'END'
@@ -135,6 +137,9 @@ workers := --numprocesses 2 --max-worker-restart 0
 # What runs at once: tests that are too long for each change, or measure time, are for `make test-long`.
 marks := not long
 
+# User Mode Linux uses one processor, and not always: three of it keep two busy.
+um = KERNEL=um parts=3 divisor=6 marks='($(marks)) and not qemu'
+
 # Everything is run, whatever has failed before.
 test: packages
 	@rm -rf $(results)
@@ -146,8 +151,7 @@ test: packages
 	begin 'Tests on this machine'
 	$(MAKE) -s test-host marks='$(marks)' || status=1
 	begin 'Tests of the module, on User Mode Linux'
-	$(MAKE) -s test-vm KERNEL=um TESTS='$(VM_TESTS) tests/debug' parts=3 divisor=6 results=$(results)/um \
-		marks='($(marks)) and not qemu' options='$(slub_debug)' || status=1
+	$(MAKE) -s test-vm $(um) TESTS='$(DAILY_TESTS)' results=$(results)/um options='$(slub_debug)' || status=1
 	begin 'Tests of the module, on what User Mode Linux lacks'
 	$(MAKE) -s test-vm KERNEL= divisor=2 results=$(results)/qemu marks='($(marks)) and (qemu or smp)' || status=1
 	$(venv)
@@ -163,8 +167,7 @@ check: lint
 		KERNEL=um PYTHONPATH=python "$$python" -m pytest $(workers) --dist loadgroup -m '$(marks)' $$host || status=1
 	fi
 	if [[ $$guest ]]; then
-		$(MAKE) -s test-vm KERNEL=um TESTS="$$guest" parts=3 divisor=6 results=build/check \
-			marks='($(marks)) and not qemu' || status=1
+		$(MAKE) -s test-vm $(um) TESTS="$$guest" results=build/check || status=1
 	fi
 	exit $$status
 
@@ -184,7 +187,6 @@ test-host: packages
 		--junitxml $(results)/stand-in/tests.xml tests/kernel || status=1
 	exit $$status
 
-# User Mode Linux uses one processor, and not always: three of it keep two busy.
 test-vm: module
 	@$(venv)
 	rm -rf $(results)/[1-9]*

@@ -17,21 +17,30 @@ mount_9p() {
 	mount -t 9p -o "ro,trans=virtio,version=9p2000.L,cache=$3,msize=512000" "$1" "$2"
 }
 
+# Python takes two or three times as long to start from the root that is there, which does no caching. The command therefore
+# runs in another one, which has the same files, and empty places to write in.
+root=/run/root
 if [ "$um" ]; then
-	# What is below /tmp is not there any more.
-	root=
-	mkdir -p "$prefix" "$repo"
-	mount -t hostfs -o "ro,$prefix" none "$prefix"
-	mount -t hostfs -o "ro,$snapshot" none "$repo"
+	mkdir -p /run/hostfs
+	mount -t hostfs -o ro,/ none /run/hostfs
+	# cached DIRECTORY WHERE: hostfs forgets each file that nobody has open; overlayfs does not.
+	cached() {
+		mkdir -p "$2"
+		mount -t overlay -o "ro,lowerdir=/run/hostfs$1:/run/lock" overlay "$2"
+	}
+	cached / "$root"
+	writable='/tmp /var/tmp /var/log /var/cache'
 else
-	# The root that virtme mounts does no caching, and Python takes two or three times as long to start from it. The
-	# command therefore runs in another mount of it.
-	root=/run/root
 	mount_9p hostroot "$root" loose
-	for directory in dev proc sys run; do
-		mount --rbind "/$directory" "$root/$directory"
-	done
-	mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+	writable=/tmp
+fi
+for directory in /dev /proc /sys /run $writable; do
+	mount --rbind "$directory" "$root$directory"
+done
+if [ "$um" ]; then
+	cached "$prefix" "$root$prefix"
+	cached "$snapshot" "$root$repo"
+else
 	mount_9p python "$root$prefix" loose
 	mount_9p repo "$root$repo" "$cache"
 fi
