@@ -538,9 +538,9 @@ def strictly_read(data: bytes) -> tuple[list[Record], bool]:
 
 
 def test_killed_at_any_byte_what_was_flushed_is_readable(tmp_path: Path) -> None:
-    """Thousands of cut points: Reader has every message that was whole, strict or not."""
+    """A thousand cut points: Reader has every message that was whole, strict or not."""
     one = files(Policy(tmp_path))
-    for first in range(1, 201, 10):
+    for first in range(1, 61, 10):
         one.append(blocks(first, 10), [10], [0])
     (path,) = tmp_path.iterdir()
     data = path.read_bytes()
@@ -555,7 +555,7 @@ def test_killed_at_any_byte_what_was_flushed_is_readable(tmp_path: Path) -> None
             assert sum(each.length for each in damage) == cut - last
         assert strictly_read(data[:cut]) == (records, not damage)
         tried += 1
-    assert tried > 4000
+    assert tried > 1000
 
 
 def test_who_compresses_gives_nobody_more_than_to_read_and_write(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
 from kbus import Message
+from tests.effort import DIVISOR
 from tests.kernel.helpers import PATIENCE
 
 
 def run(test: Coroutine[object, object, None]) -> None:
-    """Run the coroutine in an event loop, in debug mode, but not for ever."""
+    """Run the coroutine in an event loop, but not for ever; in debug mode where that is not slow."""
 
     async def in_time() -> None:
         errors: list[dict[str, object]] = []
@@ -19,7 +20,7 @@ def run(test: Coroutine[object, object, None]) -> None:
         await asyncio.wait_for(test, PATIENCE)
         assert errors == []
 
-    asyncio.run(in_time(), debug=True)
+    asyncio.run(in_time(), debug=DIVISOR == 1)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -15,6 +15,8 @@ from kbus.pipeline import schemas
 from kbus.pipeline.warehouse import Warehouse
 from tests.pipeline.conftest import Fleet
 
+pytestmark = pytest.mark.long("another Spark, with two executors, takes in a whole fleet")
+
 
 @pytest.fixture(scope="module")
 def tables(whole_fleet: Fleet) -> list[Warehouse]:

@@ -34,8 +34,11 @@ else
 	mount_9p hostroot "$root" loose
 	writable=/tmp
 fi
-for directory in /dev /proc /sys /run $writable; do
+for directory in /dev /proc /sys /run; do
 	mount --rbind "$directory" "$root$directory"
+done
+for directory in $writable; do
+	mount -t tmpfs -o mode=1777 tmpfs "$root$directory"
 done
 if [ "$um" ]; then
 	cached "$prefix" "$root$prefix"

@@ -23,11 +23,6 @@ mount -t tracefs tracefs /sys/kernel/tracing
 mount -t tmpfs -o mode=755 run /run
 mkdir /run/kbus /run/lock
 mount -t hostfs -o "$KBUS_SHARE" none /run/kbus
-for directory in /tmp /var/tmp; do
-	mount -t tmpfs -o mode=1777 tmpfs $directory
-done
-mount -t tmpfs tmpfs /var/log
-mount -t tmpfs tmpfs /var/cache
 ip link set dev lo up
 ulimit -Hn 1048576
 hostname kbus-vm
