@@ -18,11 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from kbus import Ksock
+from kbus import Ksock, refusals
 from tests.kernel import raw, stand_in
 from tests.kernel.helpers import IOCTL, PATIENCE, POLL, blocked_in, ksock_stats, wait_until
 
 NOBODY = 65534
+assert refusals, "a child that becomes NOBODY may not read the package any more, which imports this late"
 LOOKERS = 4242
 """A group that may look at /proc/kbus while tests run, and may do nothing else."""
 THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")

@@ -202,7 +202,8 @@ def test_a_full_disk_stops_it_until_there_is_room(ksock: OpenKsock, tmp_path: Pa
             err = ended(recorder)
         found = records(*captures(disk))
     names = [each.message.name for each in found]
-    assert names.count("$.A") == sent and names[-1] == "$.C"
+    # What was lost may be told before or after.
+    assert names.count("$.A") == sent and "$.C" in names[-2:]
     assert 0 < names.count("$.B") <= 50
     lost = found[-1].facts.lost
     assert names.count("$.B") + lost == 200

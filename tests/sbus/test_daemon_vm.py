@@ -171,7 +171,7 @@ def test_a_background_daemon_that_cannot_start(place: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM])
 def test_rule_it_ends_cleanly(place: Path, number: signal.Signals) -> None:
-    running = Daemon(place)
+    running = Daemon(place, "--grace", str(PATIENCE))
     with running.client() as client:
         client.subscribe("a")
         settle(client)
