@@ -39,14 +39,13 @@ BENCH_PACKAGES := dbus-broker dbus-daemon libmosquitto-dev libnats-dev libsystem
 VM_TESTS := $(wildcard tests/kernel tests/*/test_*_vm.py)
 # On a debug kernel: all that is about the module, and what such a kernel is needed for. It is no place to measure times or
 # memory, nor to see whether the fuzzer can repeat itself, or the tests name all rules.
-DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/% \
-		%/test_latency_vm.py %/test_proc_vm.py %/test_answers_vm.py %/test_observer_vm.py,$(VM_TESTS)) \
+DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/%,$(VM_TESTS)) \
 	$(if $(filter kcsan,$(KERNEL)),,$(wildcard tests/debug)) --ignore-glob=*/test_cli_*.py \
 	--ignore-glob=*/test_rules.py \
 	--deselect=fuzz/test_fuzz_vm.py::test_one_worker_does_the_same_each_time
 TESTS := $(VM_TESTS)
 # Of the others all tests are long.
-DAILY_TESTS := $(filter-out tests/neighbours/% tests/bench/%,$(VM_TESTS)) tests/debug
+DAILY_TESTS := $(filter-out tests/bench/%,$(VM_TESTS)) tests/debug
 # Where there are programs in C for the tests to run.
 PROGRAMS := $(patsubst %/Makefile,%,$(wildcard tests/*/Makefile tests/*/c/Makefile docs/examples/Makefile))
 # By what the tests divide the rounds that they make, and the like.

@@ -13,7 +13,6 @@
 static DEFINE_MUTEX(kbus_devs_lock);
 static struct kbus_dev *kbus_devs[KBUS_MAX_DEVICES];	/* without gaps */
 static unsigned int kbus_nr_devs;
-static unsigned int kbus_nr_open;	/* of them, those that stay; written under the lock */
 static dev_t kbus_devt;
 static struct cdev kbus_cdev;
 
@@ -33,9 +32,7 @@ static void kbus_dev_free(struct kbus_dev *dev)
 {
 	WARN_ON_ONCE(!xa_empty(&dev->ksocks));
 	xa_destroy(&dev->ksocks);
-	WARN_ON_ONCE(!xa_empty(&dev->groups));
-	xa_destroy(&dev->groups);
-	kbus_answers_destroy(dev);
+	rhltable_destroy(&dev->requests);
 	kbus_bindings_destroy(dev);
 	kfree(dev);
 }
@@ -47,11 +44,8 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 	if (!dev)
 		return NULL;
 	dev->index = index;
-	mutex_init(&dev->snapshot_lock);
 	spin_lock_init(&dev->lock);
-	init_waitqueue_head(&dev->thaw);
-	dev->asking = RB_ROOT;
-	xa_init(&dev->groups);
+	INIT_LIST_HEAD(&dev->waits);
 	xa_init_flags(&dev->ksocks, XA_FLAGS_ALLOC1);
 	dev->next_ksock_id = max(READ_ONCE(kbus_first_ksock_id), 1U);
 	dev->last_serial = max(READ_ONCE(kbus_first_serial), 1U) - 1;
@@ -59,7 +53,7 @@ static struct kbus_dev *kbus_dev_alloc(unsigned int index)
 				READ_ONCE(kbus_max_message_size));
 	if (kbus_bindings_init(dev))
 		goto free;
-	if (kbus_answers_init(dev))
+	if (kbus_requests_init(dev))
 		goto destroy_bindings;
 	return dev;
 destroy_bindings:
@@ -74,9 +68,6 @@ struct kbus_dev *kbus_dev_get(unsigned int index)
 {
 	struct kbus_dev *dev;
 
-	/* A task may hold the lock and get no processor: nobody else is to wait for that. */
-	if (index < smp_load_acquire(&kbus_nr_open))
-		return kbus_devs[index];
 	mutex_lock(&kbus_devs_lock);
 	dev = index < kbus_nr_devs ? kbus_devs[index] : NULL;
 	mutex_unlock(&kbus_devs_lock);
@@ -131,37 +122,36 @@ int kbus_dev_new(unsigned int *index)
 
 	mutex_lock(&kbus_devs_lock);
 	err = kbus_dev_add();
-	if (!err) {
+	if (!err)
 		*index = kbus_nr_devs - 1;
-		/* Pairs with kbus_dev_get(). */
-		smp_store_release(&kbus_nr_open, kbus_nr_devs);
-	}
 	mutex_unlock(&kbus_devs_lock);
 	return err;
 }
 
-/* There may be room for messages that wait, and for reports of lost ones. */
-static void kbus_devs_look_again(struct work_struct *work)
+static void kbus_dev_settle(struct kbus_dev *dev)
+{
+	struct kbus_wakes wakes = KBUS_WAKES();
+	struct kbus_ksock *ks;
+	unsigned long id;
+
+	spin_lock(&dev->lock);
+	xa_for_each(&dev->ksocks, id, ks) {
+		spin_lock(&ks->q.lock);
+		kbus_queue_unlock(&ks->q, &wakes);
+		kbus_send_report_lost(ks, &wakes);
+	}
+	spin_unlock(&dev->lock);
+	kbus_wakes_flush(&wakes);
+}
+
+/* A limit of all queues has changed, perhaps before there is a device: settle them. */
+void kbus_devs_settle(void)
 {
 	unsigned int i;
 
 	mutex_lock(&kbus_devs_lock);
 	for (i = 0; i < kbus_nr_devs; i++)
-		kbus_dev_look_again(kbus_devs[i]);
-	mutex_unlock(&kbus_devs_lock);
-}
-
-static DECLARE_WORK(kbus_devs_limits_work, kbus_devs_look_again);
-
-/*
- * A limit on bytes has changed, perhaps while the module is loaded or unloaded; the
- * caller holds the lock of the parameters.
- */
-void kbus_devs_limits_changed(void)
-{
-	mutex_lock(&kbus_devs_lock);
-	if (kbus_nr_devs)
-		schedule_work(&kbus_devs_limits_work);
+		kbus_dev_settle(kbus_devs[i]);
 	mutex_unlock(&kbus_devs_lock);
 }
 
@@ -200,9 +190,6 @@ int kbus_devs_init(void)
 		err = kbus_dev_add();
 	if (err)
 		kbus_devs_free();
-	else
-		/* Pairs with kbus_dev_get(). */
-		smp_store_release(&kbus_nr_open, kbus_nr_devs);
 	mutex_unlock(&kbus_devs_lock);
 	if (!err)
 		return 0;
@@ -218,12 +205,9 @@ unregister_region:
 void kbus_devs_exit(void)
 {
 	cdev_del(&kbus_cdev);
-	/* KSocks that are closed, but are still to be woken */
-	drain_workqueue(kbus_workqueue);
 	mutex_lock(&kbus_devs_lock);
 	kbus_devs_free();
 	mutex_unlock(&kbus_devs_lock);
-	cancel_work_sync(&kbus_devs_limits_work);
 	class_unregister(&kbus_class);
 	unregister_chrdev_region(kbus_devt, KBUS_MAX_DEVICES);
 }

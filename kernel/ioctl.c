@@ -71,38 +71,28 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_replier_query query;
 	struct kbus_binding *replier;
-	struct kbus_words words = {};
 	struct kbus_name *bound;
-	u32 hash = 0;
 	char *name;
-	int err = 0;
 
 	if (copy_from_user(&query, arg, sizeof(query)))
 		return -EFAULT;
 	name = kbus_copy_name(query.name, query.name_len);
 	if (IS_ERR(name))
 		return PTR_ERR(name);
-	if (resolve && kbus_name_wildcard(name, query.name_len))
-		err = -EBADMSG;
-	else if (resolve)
-		err = kbus_words_new(&words, dev, name, query.name_len);
-	else
-		hash = kbus_name_hash(dev, name, query.name_len);
-	if (err) {
+	if (resolve && kbus_name_wildcard(name, query.name_len)) {
 		kfree(name);
-		return err;
+		return -EBADMSG;
 	}
 
 	spin_lock(&dev->lock);
 	if (resolve) {
-		replier = kbus_match_replier(kbus_words_match(dev, &words));
+		replier = kbus_match_replier(kbus_name_match(dev, name, query.name_len));
 	} else {
-		bound = kbus_name_find(dev, name, query.name_len, hash);
+		bound = kbus_name_find(dev, name, query.name_len);
 		replier = bound ? bound->replier : NULL;
 	}
 	query.ksock_id = replier ? replier->ks->id : 0;
 	spin_unlock(&dev->lock);
-	kbus_words_free(&words);
 	kfree(name);
 	if (put_user(query.ksock_id, &arg->ksock_id))
 		return -EFAULT;
@@ -110,52 +100,49 @@ static long kbus_ioctl_replier(struct kbus_ksock *ks, struct kbus_replier_query 
 }
 
 /*
- * The length is stored first, while no lock is held, and the message is popped
- * if it is still the next one then. So a bad address costs nobody a message.
+ * The length is stored first, while no spinlock is held, and the message is popped
+ * if it is still the next one then: an urgent one may have come. So a bad address costs
+ * nobody a message.
  */
 static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 {
+	struct kbus_wakes wakes = KBUS_WAKES();
 	struct kbus_queue *q = &ks->q;
-	struct kbus_item *next, *item, *old;
-	struct kbus_wakes wakes __uninitialized;
+	struct kbus_msg *old = NULL;
+	struct kbus_slot *next;
 	bool is_next;
 	u32 len;
 
 	if (!(ks->mode & FMODE_READ))
 		return -EBADF;
-	kbus_wakes_init(&wakes);
+	mutex_lock(&ks->in_lock);
 	do {
 		spin_lock(&q->lock);
-		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		next = kbus_queue_first(q);
 		len = next ? next->msg->len : 0;
 		spin_unlock(&q->lock);
-		if (put_user(len, arg))
-			return -EFAULT;
-
-		mutex_lock(&ks->in_lock);
-		spin_lock(&q->lock);
-		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
-		/* Another item at the same address will do if it is as long. */
-		is_next = item == next && (!item || item->msg->len == len);
-		if (!is_next) {
-			spin_unlock(&q->lock);
+		if (put_user(len, arg)) {
 			mutex_unlock(&ks->in_lock);
-			continue;
+			return -EFAULT;
 		}
-		old = ks->in;
-		ks->in_pos = 0;
-		if (item)
-			ks->in_flags = kbus_item_flags(item);
-		ks->in = kbus_queue_pop(q);
-		kbus_queue_unlock(q, &wakes);
-		mutex_unlock(&ks->in_lock);
-	} while (!is_next);
 
-	kbus_wakes_end(&wakes);
-	kbus_copy_put(ks->user, old);
+		spin_lock(&q->lock);
+		is_next = kbus_queue_first(q) == next;
+		if (is_next) {
+			old = ks->in;
+			ks->in_pos = 0;
+			ks->in_flags = next ? kbus_slot_flags(next) : 0;
+			ks->in = next ? kbus_queue_pop(q) : NULL;
+		}
+		kbus_queue_unlock(q, &wakes);
+	} while (!is_next);
+	mutex_unlock(&ks->in_lock);
+
+	kbus_wakes_flush(&wakes);
+	kbus_copy_put(ks, old);
 	/* Even with nothing popped: there may have been no memory for a report. */
 	kbus_ksock_report_losses(ks);
-	return item ? 1 : 0;
+	return next ? 1 : 0;
 }
 
 static long kbus_ioctl_lenleft(struct kbus_ksock *ks, u32 __user *arg)
@@ -163,7 +150,7 @@ static long kbus_ioctl_lenleft(struct kbus_ksock *ks, u32 __user *arg)
 	u32 left;
 
 	mutex_lock(&ks->in_lock);
-	left = ks->in ? ks->in->msg->len - ks->in_pos : 0;
+	left = ks->in ? ks->in->len - ks->in_pos : 0;
 	mutex_unlock(&ks->in_lock);
 	return put_user(left, arg);
 }
@@ -189,7 +176,7 @@ static long kbus_ioctl_send(struct kbus_ksock *ks, bool nonblock,
 		kbus_ioctl_discard(ks);
 		return -EFAULT;
 	}
-	err = kbus_send(ks, nonblock ? 0 : KTIME_MAX, &id);
+	err = kbus_send(ks, false, nonblock ? 0 : KTIME_MAX, &id);
 	if (err)
 		return err;
 	return copy_to_user(arg, &id, sizeof(id)) ? -EFAULT : 0;
@@ -227,30 +214,24 @@ static long kbus_ioctl_count(struct kbus_ksock *ks, const u32 *count, u32 __user
 
 static long kbus_ioctl_maxmsgs(struct kbus_ksock *ks, u32 __user *arg)
 {
-	struct kbus_queue *q = &ks->q;
-	struct kbus_wakes wakes __uninitialized;
-	bool is_other;
+	struct kbus_wakes wakes = KBUS_WAKES();
 	u32 limit;
+	int err;
 
 	if (get_user(limit, arg))
 		return -EFAULT;
 	if (!limit)
-		return kbus_ioctl_count(ks, &q->limit, arg);
+		return kbus_ioctl_count(ks, &ks->q.limit, arg);
 	limit = min(limit, READ_ONCE(kbus_max_queue_length));
 	if (put_user(limit, arg))
 		return -EFAULT;
-
-	kbus_wakes_init(&wakes);
-	spin_lock(&q->lock);
-	is_other = limit != q->limit;
-	q->limit = limit;
-	kbus_queue_unlock(q, &wakes);
-	kbus_wakes_end(&wakes);
-	/* What does not even fit an empty queue now is refused. */
-	if (is_other)
-		kbus_wait_wake_changed(ks);
-	kbus_ksock_report_losses(ks);
-	return 0;
+	mutex_lock(&ks->in_lock);
+	err = kbus_queue_resize(ks, limit, &wakes);
+	mutex_unlock(&ks->in_lock);
+	kbus_wakes_flush(&wakes);
+	if (!err)
+		kbus_ksock_report_losses(ks);
+	return err;
 }
 
 static long kbus_ioctl_lostmsgs(struct kbus_ksock *ks, struct kbus_lost_msgs __user *arg)
@@ -280,74 +261,43 @@ static int kbus_ioctl_may_configure(const struct file *file)
 }
 
 /*
- * What all the switches have in common. The value before is stored before
- * anything changes; false in @set afterwards says that nothing is to. With @device,
- * it is a switch of the device that this file is.
+ * MSGONLYONCE, REPORTLOST, VERBOSE and REPORTREPLIERBINDS, of which the last two are the
+ * device's. The value before is stored before anything changes.
  */
-static long kbus_ioctl_switch(u32 __user *arg, bool before, const struct file *device,
-			      bool *set, bool *on)
+static long kbus_ioctl_switch(struct file *file, unsigned int cmd, u32 __user *arg)
 {
-	int err = 0;
+	struct kbus_ksock *ks = file->private_data;
+	struct kbus_dev *dev = ks->dev;
+	const bool is_devices = cmd == KBUS_IOC_VERBOSE || cmd == KBUS_IOC_REPORTREPLIERBINDS;
+	bool *flag, on;
 	u32 value;
+	long err = 0;
 
+	if (is_devices)
+		flag = cmd == KBUS_IOC_VERBOSE ? &dev->verbose : &dev->report_binds;
+	else
+		flag = cmd == KBUS_IOC_MSGONLYONCE ? &ks->q.only_once : &ks->q.report_lost;
 	if (get_user(value, arg))
 		return -EFAULT;
 	if (value != KBUS_SWITCH_ON && value != KBUS_SWITCH_OFF && value != KBUS_SWITCH_ASK)
 		return -EINVAL;
-	*set = value != KBUS_SWITCH_ASK;
-	*on = value == KBUS_SWITCH_ON;
-	if (*set && device)
-		err = kbus_ioctl_may_configure(device);
-	return err ?: put_user(before ? KBUS_SWITCH_ON : KBUS_SWITCH_OFF, arg);
-}
-
-static long kbus_ioctl_msgonlyonce(struct kbus_ksock *ks, u32 __user *arg)
-{
-	bool set, on;
-	long err;
-
-	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.only_once), NULL, &set, &on);
-	if (err || !set || on == READ_ONCE(ks->q.only_once))
+	on = value == KBUS_SWITCH_ON;
+	if (value != KBUS_SWITCH_ASK && is_devices)
+		err = kbus_ioctl_may_configure(file);
+	if (!err)
+		err = put_user(READ_ONCE(*flag) ? KBUS_SWITCH_ON : KBUS_SWITCH_OFF, arg);
+	if (err || value == KBUS_SWITCH_ASK)
 		return err;
-	WRITE_ONCE(ks->q.only_once, on);
+	if (cmd == KBUS_IOC_REPORTLOST)
+		return kbus_ksock_report_lost(ks, on);
+
+	/* Whoever tells of binds does not expect this to change in between. */
+	mutex_lock(&dev->bind_lock);
+	WRITE_ONCE(*flag, on);
+	mutex_unlock(&dev->bind_lock);
 	/* A message of which fewer copies are needed may fit now. */
-	kbus_wait_wake_changed(ks);
-	return 0;
-}
-
-static long kbus_ioctl_reportlost(struct kbus_ksock *ks, u32 __user *arg)
-{
-	bool set, on;
-	long err;
-
-	err = kbus_ioctl_switch(arg, READ_ONCE(ks->q.report_lost), NULL, &set, &on);
-	if (err || !set)
-		return err;
-	return kbus_ksock_report_lost(ks, on);
-}
-
-static long kbus_ioctl_verbose(struct file *file, struct kbus_dev *dev, u32 __user *arg)
-{
-	bool set, on;
-	long err;
-
-	err = kbus_ioctl_switch(arg, READ_ONCE(dev->verbose), file, &set, &on);
-	if (!err && set)
-		WRITE_ONCE(dev->verbose, on);
-	return err;
-}
-
-static long kbus_ioctl_reportbinds(struct file *file, struct kbus_dev *dev, u32 __user *arg)
-{
-	bool set, on;
-	long err;
-
-	err = kbus_ioctl_switch(arg, READ_ONCE(dev->report_binds), file, &set, &on);
-	if (err || !set)
-		return err;
-	spin_lock(&dev->lock);
-	WRITE_ONCE(dev->report_binds, on);
-	spin_unlock(&dev->lock);
+	if (cmd == KBUS_IOC_MSGONLYONCE)
+		kbus_waits_retry(ks, false, NULL, 0);
 	return 0;
 }
 
@@ -394,7 +344,7 @@ static long kbus_ioctl_peerinfo(struct kbus_ksock *ks, struct kbus_peer_info __u
 		return -EFAULT;
 	spin_lock(&dev->lock);
 	peer = xa_load(&dev->ksocks, info.ksock_id);
-	if (!peer || xa_is_value(peer)) {
+	if (!peer || peer->closing) {
 		spin_unlock(&dev->lock);
 		return -ESRCH;
 	}
@@ -446,13 +396,10 @@ long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long user_arg)
 	case KBUS_IOC_LOSTMSGS:
 		return kbus_ioctl_lostmsgs(ks, arg);
 	case KBUS_IOC_MSGONLYONCE:
-		return kbus_ioctl_msgonlyonce(ks, arg);
 	case KBUS_IOC_REPORTLOST:
-		return kbus_ioctl_reportlost(ks, arg);
 	case KBUS_IOC_VERBOSE:
-		return kbus_ioctl_verbose(file, ks->dev, arg);
 	case KBUS_IOC_REPORTREPLIERBINDS:
-		return kbus_ioctl_reportbinds(file, ks->dev, arg);
+		return kbus_ioctl_switch(file, cmd, arg);
 	case KBUS_IOC_NEWDEVICE:
 		return kbus_ioctl_newdevice(arg);
 	case KBUS_IOC_MAXMSGSIZE:

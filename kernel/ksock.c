@@ -9,26 +9,32 @@
 
 #include "kbus.h"
 
+static size_t kbus_ksock_cost(void)
+{
+	return kmalloc_size_roundup(sizeof(struct kbus_ksock));
+}
+
 static void kbus_ksock_free(struct kbus_ksock *ks)
 {
 	kbus_msg_put(ks->lost_msg);
-	kbus_crowd_free(ks);
 	put_pid(ks->pid);
+	kbus_user_uncharge(ks->user, kbus_ksock_cost());
 	kbus_user_put(ks->user);
-	kbus_group_put(ks->dev, ks->group);
 	kfree(ks);
 }
 
+/* The last reference may go under the device's lock. */
 void kbus_ksock_put(struct kbus_ksock *ks)
 {
 	if (refcount_dec_and_test(&ks->refs))
 		kbus_ksock_free(ks);
 }
 
+/* A KSock with a queue, which counts for the current user */
 static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 {
 	struct kbus_ksock *ks;
-	struct kbus_user *user;
+	int err;
 
 	ks = kzalloc(sizeof(*ks), KBUS_GFP);
 	if (!ks)
@@ -36,40 +42,41 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	refcount_set(&ks->refs, 1);
 	ks->dev = dev;
 	ks->mode = mode;
-	mutex_init(&ks->crowd_lock);
-	INIT_LIST_HEAD(&ks->late);
 	mutex_init(&ks->out_lock);
 	mutex_init(&ks->in_lock);
 	init_waitqueue_head(&ks->wq);
-	kbus_queue_init(&ks->q);
 	INIT_LIST_HEAD(&ks->bindings);
 	INIT_LIST_HEAD(&ks->requests);
 	INIT_LIST_HEAD(&ks->owed);
 	INIT_LIST_HEAD(&ks->plan.node);
-	INIT_LIST_HEAD(&ks->plan.items);
-	kbus_wait_init(&ks->wait);
-	ks->waits = RB_ROOT;
-	ks->pid = get_pid(task_tgid(current));
+	INIT_LIST_HEAD(&ks->plan.slots);
+	INIT_LIST_HEAD(&ks->wait.by_dev);
+	INIT_LIST_HEAD(&ks->wait.node);
 	ks->uid = current_euid();
 	ks->gid = current_egid();
-
-	ks->group = kbus_group_of_current(dev);
-	if (!ks->group) {
-		kbus_ksock_free(ks);
+	ks->user = kbus_user_get_current();
+	if (!ks->user) {
+		kfree(ks);
 		return ERR_PTR(-ENOMEM);
 	}
-	user = kbus_user_get(kbus_user_of_current());
-	if (!user) {
-		kbus_ksock_free(ks);
-		return ERR_PTR(-ENOMEM);
-	}
-	if (!kbus_user_count(&user->ksocks, READ_ONCE(kbus_max_user_ksocks))) {
-		kbus_user_put(user);
-		kbus_ksock_free(ks);
-		return ERR_PTR(-EMFILE);
-	}
-	ks->user = user;
-	return ks;
+	err = -EMFILE;
+	if (!kbus_user_count(&ks->user->ksocks, READ_ONCE(kbus_max_user_ksocks)))
+		goto put_user;
+	err = -ENOBUFS;
+	if (!kbus_user_charge(ks->user, kbus_ksock_cost()))
+		goto uncount;
+	ks->pid = get_pid(task_tgid(current));
+	err = kbus_queue_init(ks);
+	if (!err)
+		return ks;
+	put_pid(ks->pid);
+	kbus_user_uncharge(ks->user, kbus_ksock_cost());
+uncount:
+	atomic_dec(&ks->user->ksocks);
+put_user:
+	kbus_user_put(ks->user);
+	kfree(ks);
+	return ERR_PTR(err);
 }
 
 static int kbus_ksock_open(struct inode *inode, struct file *file)
@@ -86,233 +93,178 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 	err = xa_alloc_cyclic(&dev->ksocks, &ks->id, ks, XA_LIMIT(1, U32_MAX),
 			      &dev->next_ksock_id, KBUS_GFP);
 	if (err < 0) {
-		kbus_user_has_closed(ks->user);
+		kbus_queue_free(ks);
+		atomic_dec(&ks->user->ksocks);
 		kbus_ksock_free(ks);
 		return err == -EBUSY ? -EMFILE : err;
 	}
 	atomic_inc(&dev->nr_ksocks);
-	kbus_spares_get();
 	file->private_data = ks;
 	kbus_verbose(dev, "KSock %u is opened\n", ks->id);
 	return stream_open(inode, file);
 }
 
 /*
- * Nothing here can fail or be interrupted, and nobody else has to wait for the
- * whole of it. Once @closing is set, nothing new comes in; what is left goes in
- * the order that the others are to see: unbind events, then statuses.
+ * Nothing here can fail or be interrupted. Once @closing is set, nothing new comes in;
+ * what is left goes in the order that the others are to see: unbind events, then statuses.
  */
 static int kbus_ksock_release(struct inode *inode, struct file *file)
 {
 	struct kbus_ksock *ks = file->private_data;
 	struct kbus_dev *dev = ks->dev;
-	struct kbus_wakes wakes __uninitialized;
+	struct kbus_wakes wakes = KBUS_WAKES();
 
-	kbus_wakes_init(&wakes);
 	spin_lock(&dev->lock);
-	kbus_wait_end(ks, false, &wakes);
-	kbus_requests_orphan(ks);
+	kbus_wait_end(ks, &wakes);
+	kbus_requests_close(ks);
+	kbus_waits_end(ks, &wakes);
 	spin_unlock(&dev->lock);
-	kbus_wakes_end(&wakes);
+	kbus_wakes_flush(&wakes);
 
-	kbus_requests_disown(ks);
-	kbus_wait_on_gone(ks);
 	kbus_unbind_all(ks);
 	kbus_requests_fail(dev, &ks->owed, NULL);
-	kbus_queue_empty(&ks->q);
+	kbus_queue_free(ks);
 	kbus_msg_put(ks->out);
-	kbus_copy_put(ks->user, ks->in);
-
-	kbus_wake_never(ks);
+	kbus_copy_put(ks, ks->in);
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
-	/* Not with the last reference, which may be a sender's. */
-	kbus_user_has_closed(ks->user);
-	/* Whoever is about to wake it keeps it for a moment. */
+	atomic_dec(&dev->nr_ksocks);
+	atomic_dec(&ks->user->ksocks);
+	/* Its Requests, or whoever is about to wake it, may keep it. */
 	kbus_ksock_put(ks);
-	kbus_spares_put();
 	return 0;
-}
-
-/* The message being written waits no more, as it is dropped. */
-static void kbus_ksock_stop_waiting(struct kbus_ksock *ks)
-{
-	struct kbus_wakes wakes __uninitialized;
-
-	kbus_wakes_init(&wakes);
-	spin_lock(&ks->dev->lock);
-	kbus_wait_end(ks, false, &wakes);
-	spin_unlock(&ks->dev->lock);
-	kbus_wakes_end(&wakes);
 }
 
 /* Drop the message being written, if there is one. */
 void kbus_ksock_drop_out(struct kbus_ksock *ks)
 {
+	struct kbus_wakes wakes = KBUS_WAKES();
+
 	lockdep_assert_held(&ks->out_lock);
 	/* A task that sleeps for the message is to see that it is gone. */
 	WRITE_ONCE(ks->out_serial, ks->out_serial + 1);
-	if (ks->wait.since)
-		kbus_ksock_stop_waiting(ks);
+	if (ks->wait.since) {
+		spin_lock(&ks->dev->lock);
+		kbus_wait_end(ks, &wakes);
+		spin_unlock(&ks->dev->lock);
+		kbus_wakes_flush(&wakes);
+	}
 	kbus_msg_put(ks->out);
 	ks->out = NULL;
 	ks->out_begin_len = 0;
 }
 
-/* Begin the message whose header is complete, for a message of @len bytes. */
-static int kbus_ksock_begin_out(struct kbus_ksock *ks, u32 len)
-{
-	struct kbus_msg *msg = kbus_msg_new(len, ks);
-
-	if (IS_ERR(msg))
-		return PTR_ERR(msg);
-	kbus_msg_append_bytes(msg, ks->out_begin, sizeof(ks->out_begin));
-	ks->out = msg;
-	return 0;
-}
-
 /*
- * Add a piece to the message being written. Return 0, an error for which the
- * message must be dropped, or -ENOMEM or -ENOBUFS with nothing changed.
+ * Add to the header of the message being written, and begin the message once that is
+ * whole. Return 0, an error for which the message must be dropped, or -EFAULT, -ENOMEM
+ * or -ENOBUFS with nothing changed.
  */
-static int kbus_ksock_add_out(struct kbus_ksock *ks, struct kbus_msg *piece)
+static int kbus_ksock_write_header(struct kbus_ksock *ks, struct iov_iter *from)
 {
-	const struct kbus_message_header *hdr = (void *)ks->out_begin;
-	u32 had = ks->out_begin_len, from = 0, len, left;
+	const u32 had = ks->out_begin_len;
+	u32 count = min_t(size_t, sizeof(ks->out_begin) - had, iov_iter_count(from)), len;
+	struct kbus_msg *msg;
 	int err;
 
-	if (!ks->out) {
-		from = min_t(u32, sizeof(ks->out_begin) - had, piece->len);
-		memcpy(ks->out_begin + had, piece->head, from);
-		ks->out_begin_len += from;
-		err = kbus_msg_check_header(hdr, ks->out_begin_len,
-					    READ_ONCE(ks->dev->max_msg_size), &len);
-		if (err || !len)
-			return err;
-		if (!had && piece->len == len) {
-			/* The usual case: one write, one message, nothing to copy */
-			refcount_inc(&piece->refs);
-			ks->out = piece;
-			return kbus_msg_check_filled(ks->out);
-		}
-		err = kbus_ksock_begin_out(ks, len);
-		if (err) {
-			ks->out_begin_len = had;
-			return err;
-		}
+	if (copy_from_iter(ks->out_begin + had, count, from) != count)
+		return -EFAULT;
+	err = kbus_msg_check_header((void *)ks->out_begin, had + count,
+				    READ_ONCE(ks->dev->max_msg_size), &len);
+	if (!err && len) {
+		msg = kbus_msg_new(len, ks->user);
+		if (IS_ERR(msg))
+			return PTR_ERR(msg);
+		kbus_msg_append(msg, ks->out_begin, sizeof(ks->out_begin));
+		ks->out = msg;
 	}
-
-	left = ks->out->len - ks->out->filled;
-	err = kbus_msg_append(ks->out, piece, from, ks->group);
-	if (err) {
-		if (from) {
-			kbus_msg_put(ks->out);
-			ks->out = NULL;
-			ks->out_begin_len = had;
-		}
-		return err;
-	}
-	err = kbus_msg_check_filled(ks->out);
-	return !err && piece->len - from > left ? -EMSGSIZE : err;
+	ks->out_begin_len += count;
+	return err;
 }
 
-/*
- * How many of @count bytes it takes to tell whether all can be right: no message
- * has more to come than the longest one, and one more is enough to be too many.
- */
-static size_t kbus_ksock_write_count(struct kbus_ksock *ks, size_t count)
+/* Likewise, add to the message. */
+static int kbus_ksock_write_out(struct kbus_ksock *ks, struct iov_iter *from)
 {
-	size_t limit = READ_ONCE(ks->dev->max_msg_size);
+	const u32 had = ks->out_begin_len;
+	const bool is_new = !ks->out;
+	u32 filled;
+	u8 beyond;
+	int err;
 
-	if (count <= limit)
-		return count;
-	/* The message may have begun when the limit was higher. */
-	mutex_lock(&ks->out_lock);
-	if (ks->out)
-		limit = max_t(size_t, limit, ks->out->len);
-	mutex_unlock(&ks->out_lock);
-	return min(count, limit + 1);
+	err = is_new ? kbus_ksock_write_header(ks, from) : 0;
+	if (err || !ks->out)
+		return err;
+	filled = ks->out->filled;
+	err = kbus_msg_fill(ks->out, from, min_t(size_t, iov_iter_count(from),
+						 ks->out->len - filled));
+	if (!err)
+		err = kbus_msg_check_filled(ks->out);
+	if (!err && iov_iter_count(from))
+		err = copy_from_iter(&beyond, 1, from) ? -EMSGSIZE : -EFAULT;
+	if (err != -EFAULT)
+		return err;
+	ks->out->filled = filled;
+	if (is_new) {
+		kbus_msg_put(ks->out);
+		ks->out = NULL;
+		ks->out_begin_len = had;
+	}
+	return err;
 }
 
 static ssize_t kbus_ksock_write(struct kiocb *iocb, struct iov_iter *from)
 {
 	struct kbus_ksock *ks = iocb->ki_filp->private_data;
 	size_t count = iov_iter_count(from);
-	struct kbus_msg *piece;
 	int err;
 
 	if (!count)
 		return 0;
-	piece = kbus_msg_from_iter(from, kbus_ksock_write_count(ks, count), ks);
-	if (IS_ERR(piece))
-		return PTR_ERR(piece);
-
 	mutex_lock(&ks->out_lock);
 	if (ks->wait.since) {
 		err = -EALREADY;
 	} else {
-		err = kbus_ksock_add_out(ks, piece);
-		/* The limit may have been raised meanwhile. */
-		if (!err && piece->len < count)
-			err = -EMSGSIZE;
-		if (err && err != -ENOMEM && err != -ENOBUFS)
+		err = kbus_ksock_write_out(ks, from);
+		if (err && err != -EFAULT && err != -ENOMEM && err != -ENOBUFS)
 			kbus_ksock_drop_out(ks);
 	}
 	mutex_unlock(&ks->out_lock);
-	kbus_msg_put(piece);
 	return err ?: count;
 }
 
 static ssize_t kbus_ksock_read(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct kbus_ksock *ks = iocb->ki_filp->private_data;
-	struct kbus_item *item, *whole = NULL;
-	u32 len, pos, flags, count;
-	size_t done;
+	size_t done = 0;
+	u32 count = 0;
 
 	mutex_lock(&ks->in_lock);
-	item = ks->in;
-	if (!item) {
-		mutex_unlock(&ks->in_lock);
-		return 0;
-	}
-	/* It stays charged, whatever others do, as this may sleep for ever. */
-	refcount_inc(&item->refs);
-	len = item->msg->len;
-	pos = ks->in_pos;
-	flags = ks->in_flags;
-	count = min_t(size_t, iov_iter_count(to), len - pos);
-	ks->in_pos += count;
-	mutex_unlock(&ks->in_lock);
-
-	done = kbus_msg_to_iter(item->msg, pos, count, flags, to);
-	if (done < count || pos + count == len) {
-		mutex_lock(&ks->in_lock);
-		if (ks->in == item && ks->in_pos == pos + count) {
-			/* Not copied, not read, unless somebody else has read on. */
-			ks->in_pos = pos + done;
-			/* The reader may not be back for long. */
-			if (ks->in_pos == len)
-				swap(ks->in, whole);
+	if (ks->in) {
+		count = min_t(size_t, iov_iter_count(to), ks->in->len - ks->in_pos);
+		done = kbus_msg_to_iter(ks->in, ks->in_pos, count, ks->in_flags, to);
+		ks->in_pos += done;
+		/* The reader may not be back for long. */
+		if (ks->in_pos == ks->in->len) {
+			kbus_copy_put(ks, ks->in);
+			ks->in = NULL;
 		}
-		mutex_unlock(&ks->in_lock);
 	}
-	kbus_copy_put(ks->user, whole);
-	kbus_copy_put(ks->user, item);
+	mutex_unlock(&ks->in_lock);
 	return done || !count ? done : -EFAULT;
 }
 
 static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
 {
 	struct kbus_ksock *ks = file->private_data;
-	struct kbus_item *item;
+	struct kbus_slot *slot;
 	__poll_t events = 0;
 
-	kbus_poll_wait(file, ks, table);
+	poll_wait(file, &ks->wq, table);
+	/* Pairs with kbus_wakes_add(): what has not been told will be seen. */
+	smp_mb();
 	spin_lock(&ks->q.lock);
-	item = list_first_entry_or_null(&ks->q.items, struct kbus_item, node);
-	if (item) {
+	slot = kbus_queue_first(&ks->q);
+	if (slot) {
 		events |= EPOLLIN | EPOLLRDNORM;
-		if (kbus_msg_header(item->msg)->flags & KBUS_BIT_URGENT)
+		if (kbus_msg_header(slot->msg)->flags & KBUS_BIT_URGENT)
 			events |= EPOLLPRI;
 	}
 	spin_unlock(&ks->q.lock);
@@ -322,21 +274,20 @@ static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
 	return events;
 }
 
-/* Have ready what the next report of lost messages needs. */
+/* Have ready what the next report of lost messages needs. Return 0, -ENOBUFS or -ENOMEM. */
 static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
 {
-	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST),
-						  sizeof(u32), ks->group);
-	int err = msg ? 0 : -ENOMEM;
+	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
+						  ks->user);
 
+	if (IS_ERR(msg))
+		return PTR_ERR(msg);
 	spin_lock(&ks->dev->lock);
-	if (!ks->lost_msg) {
-		WRITE_ONCE(ks->lost_msg, msg);
-		msg = NULL;
-	}
+	if (!ks->lost_msg)
+		swap(ks->lost_msg, msg);
 	spin_unlock(&ks->dev->lock);
 	kbus_msg_put(msg);
-	return err;
+	return 0;
 }
 
 /**
@@ -344,12 +295,14 @@ static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
  * @ks: the KSock
  * @on: report from now on
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOBUFS or -ENOMEM.
  */
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
 {
-	if (on && kbus_ksock_prepare_report(ks))
-		return -ENOMEM;
+	int err = on ? kbus_ksock_prepare_report(ks) : 0;
+
+	if (err)
+		return err;
 	spin_lock(&ks->q.lock);
 	ks->q.report_lost = on;
 	if (!on)
@@ -358,60 +311,20 @@ int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
 	return 0;
 }
 
-/* Let those go on who wait for room in this KSock's queue, if there is some. */
-void kbus_ksock_settle(struct kbus_ksock *ks)
-{
-	struct kbus_wakes wakes __uninitialized;
-
-	kbus_wakes_init(&wakes);
-	spin_lock(&ks->q.lock);
-	kbus_queue_unlock(&ks->q, &wakes);
-	kbus_wakes_end(&wakes);
-}
-
-/* Is there something that the KSock is to be told, and the memory for it? */
-bool kbus_ksock_can_report(struct kbus_ksock *ks)
-{
-	return READ_ONCE(ks->q.lost_unreported) &&
-		(READ_ONCE(ks->lost_msg) || !kbus_ksock_prepare_report(ks));
-}
-
 /* There may be room in this KSock's queue to tell it what it has missed. */
 void kbus_ksock_report_losses(struct kbus_ksock *ks)
 {
-	struct kbus_wakes wakes __uninitialized;
+	struct kbus_wakes wakes = KBUS_WAKES();
 
-	if (!kbus_ksock_can_report(ks))
+	if (likely(!READ_ONCE(ks->q.report_lost)))
 		return;
-	kbus_wakes_init(&wakes);
+	/* Whoever reads the next message tries again if there is no memory. */
+	if (!READ_ONCE(ks->lost_msg) && kbus_ksock_prepare_report(ks))
+		return;
 	spin_lock(&ks->dev->lock);
 	kbus_send_report_lost(ks, &wakes);
 	spin_unlock(&ks->dev->lock);
-	kbus_wakes_end(&wakes);
-}
-
-/* A limit of all KSocks has changed: there may be room for those who wait, and for reports. */
-void kbus_dev_look_again(struct kbus_dev *dev)
-{
-	struct kbus_ksock *ks;
-	unsigned long id = 0;
-	void *entry;
-
-	do {
-		spin_lock(&dev->lock);
-		entry = xa_find(&dev->ksocks, &id, U32_MAX, XA_PRESENT);
-		/* Else it has closed, and its id stands for its Requests. */
-		ks = xa_is_value(entry) ? NULL : entry;
-		if (ks)
-			kbus_ksock_get(ks);
-		spin_unlock(&dev->lock);
-		if (ks) {
-			kbus_wait_wake_all(ks);
-			kbus_ksock_report_losses(ks);
-			kbus_ksock_put(ks);
-		}
-		cond_resched();
-	} while (entry && id++ < U32_MAX);
+	kbus_wakes_flush(&wakes);
 }
 
 const struct file_operations kbus_fops = {

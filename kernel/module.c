@@ -9,53 +9,66 @@
 #include "kbus.h"
 
 /* A parameter that has a lowest and a highest value */
-#define KBUS_PARAM_BOUNDS(variable, low, high)				\
-static int variable##_set(const char *val, const struct kernel_param *kp) \
-{									\
-	return param_set_uint_minmax(val, kp, low, high);		\
-}									\
-static const struct kernel_param_ops variable##_ops = {			\
-	.set = variable##_set,						\
-	.get = param_get_uint,						\
+#define KBUS_UINT(variable, value, low, high)					\
+unsigned int variable = value;							\
+static int variable##_set(const char *val, const struct kernel_param *kp)	\
+{										\
+	return param_set_uint_minmax(val, kp, low, high);			\
+}										\
+static const struct kernel_param_ops variable##_ops = {				\
+	.set = variable##_set,							\
+	.get = param_get_uint,							\
 }
 
 /* No message may be so long that its length overflows 32 bits anywhere. */
 #define KBUS_MESSAGE_SIZE_MAX	0x40000000U
 #define KBUS_QUEUE_LENGTH_MAX	0x00100000U
 
-unsigned int kbus_num_devices = 1;
-KBUS_PARAM_BOUNDS(kbus_num_devices, 1, KBUS_MAX_DEVICES);
+KBUS_UINT(kbus_num_devices, 1, 1, KBUS_MAX_DEVICES);
 module_param_cb(num_kbus_devices, &kbus_num_devices_ops, &kbus_num_devices, 0444);
 MODULE_PARM_DESC(num_kbus_devices, "devices to make at load (1 to 256)");
-
-unsigned int kbus_default_queue_length = 100;
-KBUS_PARAM_BOUNDS(kbus_default_queue_length, 1, KBUS_QUEUE_LENGTH_MAX);
-module_param_cb(default_queue_length, &kbus_default_queue_length_ops,
-		&kbus_default_queue_length, 0644);
+KBUS_UINT(kbus_default_queue_length, 100, 1, KBUS_QUEUE_LENGTH_MAX);
+module_param_cb(default_queue_length, &kbus_default_queue_length_ops, &kbus_default_queue_length,
+		0644);
 MODULE_PARM_DESC(default_queue_length, "messages that the queue of a new KSock takes");
-
-unsigned int kbus_max_queue_length = 10000;
-KBUS_PARAM_BOUNDS(kbus_max_queue_length, 1, KBUS_QUEUE_LENGTH_MAX);
+KBUS_UINT(kbus_max_queue_length, 10000, 1, KBUS_QUEUE_LENGTH_MAX);
 module_param_cb(max_queue_length, &kbus_max_queue_length_ops, &kbus_max_queue_length, 0644);
 MODULE_PARM_DESC(max_queue_length, "messages that a KSock can make its queue take");
-
-unsigned int kbus_default_message_size = 1 << 20;
-KBUS_PARAM_BOUNDS(kbus_default_message_size, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
-module_param_cb(default_message_size, &kbus_default_message_size_ops,
-		&kbus_default_message_size, 0644);
+KBUS_UINT(kbus_default_message_size, 1 << 20, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
+module_param_cb(default_message_size, &kbus_default_message_size_ops, &kbus_default_message_size,
+		0644);
 MODULE_PARM_DESC(default_message_size, "bytes of the longest message of a new device");
-
-unsigned int kbus_max_message_size = 16 << 20;
-KBUS_PARAM_BOUNDS(kbus_max_message_size, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
+KBUS_UINT(kbus_max_message_size, 16 << 20, KBUS_MIN_MAX_MSG_SIZE, KBUS_MESSAGE_SIZE_MAX);
 module_param_cb(max_message_size, &kbus_max_message_size_ops, &kbus_max_message_size, 0644);
 MODULE_PARM_DESC(max_message_size, "bytes that the longest message of a device can be set to");
+KBUS_UINT(kbus_max_ksock_bindings, 4096, 0, UINT_MAX);
+module_param_cb(max_ksock_bindings, &kbus_max_ksock_bindings_ops, &kbus_max_ksock_bindings,
+		0644);
+MODULE_PARM_DESC(max_ksock_bindings, "bindings of a KSock");
+KBUS_UINT(kbus_max_user_bindings, 65536, 0, INT_MAX);
+module_param_cb(max_user_bindings, &kbus_max_user_bindings_ops, &kbus_max_user_bindings,
+		0644);
+MODULE_PARM_DESC(max_user_bindings, "bindings of a user");
+KBUS_UINT(kbus_max_name_bindings, 16, 1, INT_MAX);
+module_param_cb(max_name_bindings, &kbus_max_name_bindings_ops, &kbus_max_name_bindings,
+		0644);
+MODULE_PARM_DESC(max_name_bindings, "L bindings of a user to one name, without CAP_SYS_RESOURCE");
+KBUS_UINT(kbus_max_user_ksocks, 1024, 0, INT_MAX);
+module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksocks, 0644);
+MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
+KBUS_UINT(kbus_first_serial, 1, 1, UINT_MAX);
+module_param_cb(first_serial, &kbus_first_serial_ops, &kbus_first_serial, 0644);
+MODULE_PARM_DESC(first_serial, "serial number of the first message of a new device");
+KBUS_UINT(kbus_first_ksock_id, 1, 1, UINT_MAX);
+module_param_cb(first_ksock_id, &kbus_first_ksock_id_ops, &kbus_first_ksock_id, 0644);
+MODULE_PARM_DESC(first_ksock_id, "id of the first KSock of a new device");
 
 static int kbus_set_bytes(const char *val, const struct kernel_param *kp)
 {
 	int err = param_set_ulong(val, kp);
 
 	if (!err)
-		kbus_devs_limits_changed();
+		kbus_devs_settle();
 	return err;
 }
 
@@ -64,29 +77,9 @@ static const struct kernel_param_ops kbus_bytes_ops = {
 	.get = param_get_ulong,
 };
 
-unsigned long kbus_max_queue_bytes = 32 << 20;
+unsigned long kbus_max_queue_bytes = 4 << 20;
 module_param_cb(max_queue_bytes, &kbus_bytes_ops, &kbus_max_queue_bytes, 0644);
 MODULE_PARM_DESC(max_queue_bytes, "bytes that are queued on a KSock");
-
-unsigned int kbus_max_ksock_bindings = 4096;
-module_param_named(max_ksock_bindings, kbus_max_ksock_bindings, uint, 0644);
-MODULE_PARM_DESC(max_ksock_bindings, "bindings of a KSock");
-
-unsigned int kbus_max_user_bindings = 65536;
-KBUS_PARAM_BOUNDS(kbus_max_user_bindings, 0, INT_MAX);
-module_param_cb(max_user_bindings, &kbus_max_user_bindings_ops, &kbus_max_user_bindings, 0644);
-MODULE_PARM_DESC(max_user_bindings, "bindings of a user");
-
-unsigned int kbus_max_name_bindings = 16;
-KBUS_PARAM_BOUNDS(kbus_max_name_bindings, 1, INT_MAX);
-module_param_cb(max_name_bindings, &kbus_max_name_bindings_ops, &kbus_max_name_bindings, 0644);
-MODULE_PARM_DESC(max_name_bindings,
-		 "L bindings of a user to one name, and to wildcards (R too, if long), without CAP_SYS_RESOURCE");
-
-unsigned int kbus_max_user_ksocks = 1024;
-KBUS_PARAM_BOUNDS(kbus_max_user_ksocks, 0, INT_MAX);
-module_param_cb(max_user_ksocks, &kbus_max_user_ksocks_ops, &kbus_max_user_ksocks, 0644);
-MODULE_PARM_DESC(max_user_ksocks, "KSocks of a user");
 
 unsigned long kbus_max_user_bytes;
 
@@ -104,7 +97,6 @@ static int kbus_set_user_bytes(const char *val, const struct kernel_param *kp)
 	if (err)
 		return err;
 	WRITE_ONCE(kbus_max_user_bytes, bytes ?: kbus_default_user_bytes());
-	kbus_devs_limits_changed();
 	return 0;
 }
 
@@ -114,16 +106,6 @@ static const struct kernel_param_ops kbus_user_bytes_ops = {
 };
 module_param_cb(max_user_bytes, &kbus_user_bytes_ops, &kbus_max_user_bytes, 0644);
 MODULE_PARM_DESC(max_user_bytes, "bytes of a user (default: an eighth of low memory)");
-
-unsigned int kbus_first_serial = 1;
-KBUS_PARAM_BOUNDS(kbus_first_serial, 1, UINT_MAX);
-module_param_cb(first_serial, &kbus_first_serial_ops, &kbus_first_serial, 0644);
-MODULE_PARM_DESC(first_serial, "serial number of the first message of a new device");
-
-unsigned int kbus_first_ksock_id = 1;
-KBUS_PARAM_BOUNDS(kbus_first_ksock_id, 1, UINT_MAX);
-module_param_cb(first_ksock_id, &kbus_first_ksock_id_ops, &kbus_first_ksock_id, 0644);
-MODULE_PARM_DESC(first_ksock_id, "id of the first KSock of a new device");
 
 unsigned short kbus_device_mode = 0660;
 
@@ -169,35 +151,20 @@ static int __init kbus_init(void)
 	if (!kbus_max_user_bytes)
 		kbus_max_user_bytes = kbus_default_user_bytes();
 
-	err = kbus_msg_cache_init();
-	if (err)
-		return err;
 	err = kbus_queue_cache_init();
 	if (err)
-		goto msg_cache_exit;
-	err = kbus_wake_init();
-	if (err)
-		goto queue_cache_exit;
-	err = kbus_spares_init();
-	if (err)
-		goto wake_exit;
+		return err;
 	err = kbus_procfs_init();
 	if (err)
-		goto spares_exit;
+		goto queue_cache_exit;
 	err = kbus_devs_init();
 	if (err)
 		goto procfs_exit;
 	return 0;
 procfs_exit:
 	kbus_procfs_exit();
-spares_exit:
-	kbus_spares_exit();
-wake_exit:
-	kbus_wake_exit();
 queue_cache_exit:
 	kbus_queue_cache_exit();
-msg_cache_exit:
-	kbus_msg_cache_exit();
 	return err;
 }
 
@@ -205,11 +172,8 @@ static void __exit kbus_exit(void)
 {
 	kbus_procfs_exit();
 	kbus_devs_exit();
-	kbus_wake_exit();
-	kbus_users_exit();
-	kbus_spares_exit();
 	kbus_queue_cache_exit();
-	kbus_msg_cache_exit();
+	kbus_msg_exit();
 }
 
 module_init(kbus_init);

@@ -2,6 +2,11 @@
 /*
  * One KSock's queue of messages to read, its limits, and the slots in it that
  * are set aside for answers.
+ *
+ * The slots are allocated when the KSock is opened and when its limit is raised, for
+ * its user, so that nobody who sends needs memory for a queue. Only with the device's
+ * lock are they taken from kbus_queue.free; what readers give back comes by way of
+ * kbus_queue.freed.
  */
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -9,132 +14,153 @@
 #include "kbus.h"
 #include "trace.h"
 
-static struct kmem_cache *kbus_item_cache;
+static struct kmem_cache *kbus_slot_cache;
 
 int kbus_queue_cache_init(void)
 {
-	kbus_item_cache = KMEM_CACHE(kbus_item, SLAB_ACCOUNT);
-	return kbus_item_cache ? 0 : -ENOMEM;
+	kbus_slot_cache = KMEM_CACHE(kbus_slot, SLAB_ACCOUNT);
+	return kbus_slot_cache ? 0 : -ENOMEM;
 }
 
 void kbus_queue_cache_exit(void)
 {
-	kmem_cache_destroy(kbus_item_cache);
+	kmem_cache_destroy(kbus_slot_cache);
 }
 
-static struct kbus_item *kbus_item_new(gfp_t gfp)
+static size_t kbus_slots_cost(u32 count)
 {
-	struct kbus_item *item = kmem_cache_alloc(kbus_item_cache, gfp);
-
-	if (item)
-		kbus_item_init(item);
-	return item;
+	return (size_t)count * sizeof(struct kbus_slot);
 }
 
-void kbus_item_free(struct kbus_item *item)
+static void kbus_slots_free(struct list_head *slots)
 {
-	struct kbus_msg *msg = item->msg;
+	struct kbus_slot *slot, *next;
 
-	if (!kbus_item_is_inside(item))
-		kmem_cache_free(kbus_item_cache, item);
-	kbus_msg_put(msg);
+	list_for_each_entry_safe(slot, next, slots, node) {
+		kmem_cache_free(kbus_slot_cache, slot);
+		cond_resched();
+	}
 }
 
-/* One reference less to a copy that was queued and charged to @holder; it may be NULL. */
-void kbus_copy_put(struct kbus_user *holder, struct kbus_item *item)
+static int kbus_slots_new(struct list_head *slots, u32 count)
 {
-	if (!item || !refcount_dec_and_test(&item->refs))
-		return;
-	kbus_user_uncharge_copies(holder, kbus_item_cost(item), 1);
-	kbus_item_free(item);
-}
+	struct kbus_slot *slot;
 
-/* Have @count items in the pool, or as many as there is memory for. */
-void kbus_pool_fill(struct kbus_pool *pool, u32 count, gfp_t gfp)
-{
-	while (pool->count < count) {
-		struct kbus_item *item = kbus_item_new(gfp);
-
-		if (!item) {
-			pool->exhausted = true;
-			return;
+	while (count--) {
+		slot = kmem_cache_zalloc(kbus_slot_cache, KBUS_GFP);
+		if (!slot) {
+			kbus_slots_free(slots);
+			return -ENOMEM;
 		}
-		list_add(&item->node, &pool->items);
-		pool->count++;
+		list_add(&slot->node, slots);
 		cond_resched();
 	}
+	return 0;
 }
 
-struct kbus_item *kbus_pool_take(struct kbus_pool *pool)
+/* A slot over the limit of whatever queue it goes to, or NULL; no sleep */
+struct kbus_slot *kbus_slot_extra(void)
 {
-	struct kbus_item *item;
+	struct kbus_slot *slot = kmem_cache_zalloc(kbus_slot_cache, KBUS_GFP_NOW);
 
-	item = list_first_entry_or_null(&pool->items, struct kbus_item, node);
-	if (item) {
-		list_del_init(&item->node);
-		pool->count--;
-	}
-	return item;
+	if (slot)
+		slot->is_extra = true;
+	return slot;
 }
 
-/* Take back an item that has not been queued after all. */
-void kbus_pool_give(struct kbus_pool *pool, struct kbus_item *item)
+/* Free a slot that is extra, or NULL. */
+void kbus_slot_free(struct kbus_slot *slot)
 {
-	struct kbus_msg *msg = item->msg;
-	bool is_inside = kbus_item_is_inside(item);
+	if (slot)
+		kmem_cache_free(kbus_slot_cache, slot);
+}
 
-	list_del(&item->node);
-	kbus_item_init(item);
-	/* None of them is taken until all have been given back. */
-	if (is_inside) {
-		msg->nr_items_used--;
+/* The slot was not used after all. */
+void kbus_slot_give_back(struct kbus_queue *q, struct kbus_slot *slot)
+{
+	lockdep_assert_held(&kbus_queue_ksock(q)->dev->lock);
+	list_del(&slot->node);
+	if (slot->is_extra) {
+		atomic_dec(&kbus_queue_ksock(q)->dev->events_aside);
+		kbus_slot_free(slot);
 	} else {
-		list_add(&item->node, &pool->items);
-		pool->count++;
-	}
-	kbus_msg_put(msg);
-}
-
-/* Free the items that are left. */
-void kbus_pool_drain(struct kbus_pool *pool)
-{
-	struct kbus_item *item;
-
-	while ((item = kbus_pool_take(pool))) {
-		kbus_item_free(item);
-		cond_resched();
+		list_add(&slot->node, &q->free);
 	}
 }
 
-static struct kbus_ksock *kbus_queue_ksock(struct kbus_queue *q)
+/**
+ * kbus_queue_resize() - set how many messages a queue takes
+ * @ks: whose; its in_lock is held, or it is not open yet
+ * @limit: so many
+ * @wakes: gets those who may go on
+ *
+ * Return: 0, -ENOBUFS or -ENOMEM.
+ */
+int kbus_queue_resize(struct kbus_ksock *ks, u32 limit, struct kbus_wakes *wakes)
 {
-	return container_of(q, struct kbus_ksock, q);
+	struct kbus_queue *q = &ks->q;
+	u32 more = limit > q->nr_slots ? limit - q->nr_slots : 0, needed, less = 0;
+	LIST_HEAD(slots);
+	int err;
+
+	if (!kbus_user_charge(ks->user, kbus_slots_cost(more)))
+		return -ENOBUFS;
+	err = kbus_slots_new(&slots, more);
+	if (err) {
+		kbus_user_uncharge(ks->user, kbus_slots_cost(more));
+		return err;
+	}
+
+	spin_lock(&ks->dev->lock);
+	spin_lock(&q->lock);
+	list_splice_init(&q->freed, &q->free);
+	list_splice_init(&slots, &q->free);
+	q->nr_slots += more;
+	q->limit = limit;
+	needed = max(limit, q->count + q->set_aside);
+	for (; q->nr_slots > needed; q->nr_slots--, less++)
+		list_move(q->free.next, &slots);
+	kbus_queue_unlock(q, wakes);
+	spin_unlock(&ks->dev->lock);
+	kbus_slots_free(&slots);
+	kbus_user_uncharge(ks->user, kbus_slots_cost(less));
+	return 0;
 }
 
-void kbus_queue_init(struct kbus_queue *q)
+/* A queue of the default length; the errors are kbus_queue_resize()'s. */
+int kbus_queue_init(struct kbus_ksock *ks)
 {
+	struct kbus_wakes none = KBUS_WAKES();
+	struct kbus_queue *q = &ks->q;
+
 	spin_lock_init(&q->lock);
-	INIT_LIST_HEAD(&q->items);
-	q->line.waits = RB_ROOT_CACHED;
-	q->tardy.waits = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->copies);
+	INIT_LIST_HEAD(&q->freed);
+	INIT_LIST_HEAD(&q->free);
+	INIT_LIST_HEAD(&q->line);
 	INIT_LIST_HEAD(&q->kept);
-	INIT_LIST_HEAD(&q->ready);
-	INIT_LIST_HEAD(&q->starving);
-	INIT_LIST_HEAD(&q->patient);
-	INIT_LIST_HEAD(&q->unsettled);
-	q->limit = min(READ_ONCE(kbus_default_queue_length),
-		       READ_ONCE(kbus_max_queue_length));
+	return kbus_queue_resize(ks, min(READ_ONCE(kbus_default_queue_length),
+					 READ_ONCE(kbus_max_queue_length)), &none);
 }
 
-/* How many bytes the queue takes, apart from what an empty one does. */
-size_t kbus_queue_byte_limit(struct kbus_queue *q)
+/* The KSock closes; nobody adds to its queue or reads it any more. */
+void kbus_queue_free(struct kbus_ksock *ks)
 {
-	size_t limit = READ_ONCE(kbus_max_queue_bytes);
+	struct kbus_queue *q = &ks->q;
+	struct kbus_slot *slot;
+	struct kbus_msg *msg;
 
-	/* What an observer has not read must not use up what its user sends with. */
-	if (READ_ONCE(kbus_queue_ksock(q)->observes))
-		limit = min(limit, READ_ONCE(kbus_max_user_bytes) / 4);
-	return limit;
+	do {
+		spin_lock(&q->lock);
+		slot = kbus_queue_first(q);
+		msg = slot ? kbus_queue_take(q, slot) : NULL;
+		spin_unlock(&q->lock);
+		kbus_copy_put(ks, msg);
+		cond_resched();
+	} while (msg);
+	kbus_slots_free(&q->freed);
+	kbus_slots_free(&q->free);
+	kbus_user_uncharge(ks->user, kbus_slots_cost(q->nr_slots));
 }
 
 /* Bytes that are queued, or that statuses may come to take */
@@ -143,167 +169,111 @@ static size_t kbus_queue_bytes_taken(const struct kbus_queue *q)
 	return q->bytes + q->set_aside * KBUS_STATUS_LEN;
 }
 
+/* Is there room for so many messages of so many bytes? */
+bool kbus_queue_fits(const struct kbus_queue *q, u64 slots, u64 bytes)
+{
+	size_t used = kbus_queue_bytes_taken(q);
+
+	lockdep_assert_held(&q->lock);
+	if (q->count + q->set_aside + slots > q->limit)
+		return false;
+	return used + bytes <= READ_ONCE(kbus_max_queue_bytes) || (!used && slots <= 1);
+}
+
+/* Would they find room if nothing was queued? */
+bool kbus_queue_can_ever_take(const struct kbus_queue *q, u32 slots, u64 bytes)
+{
+	lockdep_assert_held(&q->lock);
+	return slots <= q->limit && (slots <= 1 || bytes <= READ_ONCE(kbus_max_queue_bytes));
+}
+
 /**
  * kbus_queue_room() - how many copies of a message would find room
  * @q: the queue; its lock is held
- * @copies: how many are meant for it
- * @msg: the message
- * @paid: bytes of memory that its user is charged for anyway
+ * @len: bytes of the message
  * @after_answer: they come after the same message as an answer, for which a slot
  *	has been set aside
  *
- * Return: a number up to @copies. It does not get less while kbus_dev.lock is
- * held, unless the reader lowers the queue's limit, or its user's bytes are used
- * up elsewhere.
+ * Return: a number that does not get less while kbus_dev.lock is held.
  */
-u32 kbus_queue_room(struct kbus_queue *q, u32 copies, const struct kbus_msg *msg,
-		    u32 paid, bool after_answer)
+u32 kbus_queue_room(const struct kbus_queue *q, u32 len, bool after_answer)
 {
-	const u32 len = msg->len, cost = msg->cost;
-	struct kbus_user *user = kbus_queue_ksock(q)->user;
-	size_t limit = kbus_queue_byte_limit(q);
 	size_t used = kbus_queue_bytes_taken(q) + (after_answer ? len - KBUS_STATUS_LEN : 0);
-	u64 left = (u64)kbus_user_bytes_left(user) + paid;
+	size_t limit = READ_ONCE(kbus_max_queue_bytes);
 	u32 taken = q->count + q->set_aside;
 
 	lockdep_assert_held(&q->lock);
 	if (taken >= q->limit)
 		return 0;
-	copies = min(copies, q->limit - taken);
-
-	limit = used < limit ? limit - used : 0;
-	/* The usual case, without a division */
-	if ((u64)copies * len <= limit && (u64)copies * cost <= left)
-		return copies;
-	limit /= len;
-	/* Else a message longer than the limit could never be delivered, */
+	limit = used < limit ? (limit - used) / len : 0;
+	/* Else a message longer than the limit could never be delivered. */
 	if (!limit && !used)
 		limit = 1;
-	left = div_u64(left, cost);
-	/* or one that takes more than its reader's user may have. */
-	if (!left && !after_answer && !atomic_read(&user->held))
-		left = 1;
-	return min3((u64)copies, (u64)limit, left);
+	return min_t(size_t, q->limit - taken, limit);
 }
 
 /* Is there room in bytes for an answer, in the slot that was set aside for it? */
-bool kbus_queue_takes_answer(struct kbus_queue *q, u32 len)
+bool kbus_queue_takes_answer(const struct kbus_queue *q, u32 len)
 {
 	size_t used = kbus_queue_bytes_taken(q) - KBUS_STATUS_LEN;
 
 	lockdep_assert_held(&q->lock);
-	return !used || len <= KBUS_STATUS_LEN || used + len <= kbus_queue_byte_limit(q);
-}
-
-/* Has the queue itself room for what a message needs? */
-bool kbus_queue_has_room_for(struct kbus_queue *q, const struct kbus_need *need)
-{
-	size_t used = kbus_queue_bytes_taken(q) + need->own_slots * KBUS_STATUS_LEN;
-
-	lockdep_assert_held(&q->lock);
-	if ((u64)q->count + q->set_aside + need->own_slots + need->copies > q->limit)
-		return false;
-	return used + (u64)need->copies * need->len <= kbus_queue_byte_limit(q) ||
-		(!used && need->copies <= 1);
-}
-
-/* Has the reader's user the bytes? See kbus_user_charge_copies(). */
-bool kbus_queue_has_bytes_for(struct kbus_queue *q, const struct kbus_need *need)
-{
-	struct kbus_user *user = kbus_queue_ksock(q)->user;
-
-	return need->bytes <= kbus_user_bytes_left(user) ||
-		(need->is_only_one && !atomic_read(&user->held));
-}
-
-/* Has the queue, and its reader's user, room for all of these messages? */
-bool kbus_queue_has_room_for_all(struct kbus_queue *q, const struct kbus_sum *sum)
-{
-	lockdep_assert_held(&q->lock);
-	return q->count + q->set_aside + sum->slots <= q->limit &&
-		kbus_queue_bytes_taken(q) + sum->queue_bytes <= kbus_queue_byte_limit(q) &&
-		sum->user_bytes <= kbus_user_bytes_left(kbus_queue_ksock(q)->user);
-}
-
-/* Would the message find room if nothing was queued, and nothing else charged? */
-bool kbus_queue_can_ever_take(struct kbus_queue *q, const struct kbus_need *need)
-{
-	lockdep_assert_held(&q->lock);
-	if ((u64)need->copies + need->own_slots > q->limit)
-		return false;
-	if ((need->copies > 1 || need->own_slots) &&
-	    (u64)need->copies * need->len + need->own_slots * KBUS_STATUS_LEN >
-	    kbus_queue_byte_limit(q))
-		return false;
-	return need->is_only_one ||
-		need->bytes + need->paid <= READ_ONCE(kbus_max_user_bytes);
-}
-
-static void kbus_queue_add_aside(struct kbus_queue *q, int slots)
-{
-	lockdep_assert_held(&q->lock);
-	q->set_aside += slots;
+	return !used || len <= KBUS_STATUS_LEN ||
+		used + len <= READ_ONCE(kbus_max_queue_bytes);
 }
 
 /* Set a slot aside for an answer, if there is one, with room for a status. */
 bool kbus_queue_set_slot_aside(struct kbus_queue *q)
 {
-	size_t used;
-	bool has_one;
+	bool fits;
 
 	spin_lock(&q->lock);
-	used = kbus_queue_bytes_taken(q);
-	has_one = q->count + q->set_aside < q->limit &&
-		(!used || used + KBUS_STATUS_LEN <= kbus_queue_byte_limit(q));
-	if (has_one)
-		kbus_queue_add_aside(q, 1);
+	fits = kbus_queue_fits(q, 1, KBUS_STATUS_LEN);
+	q->set_aside += fits;
 	spin_unlock(&q->lock);
-	return has_one;
+	return fits;
 }
 
 void kbus_queue_release_slot(struct kbus_queue *q, struct kbus_wakes *wakes)
 {
 	spin_lock(&q->lock);
-	kbus_queue_add_aside(q, -1);
+	q->set_aside--;
 	kbus_queue_unlock(q, wakes);
 }
 
 /**
  * kbus_queue_push() - queue all the copies of one message for one KSock
  * @q: the queue; its device's lock is held
- * @items: the copies in the order in which they are to be read, charged to the
+ * @slots: the copies in the order in which they are to be read, charged to the
  *	reader's user; empty after
  * @urgent: before everything that is queued, not after it
  * @is_answer: one of them goes into a slot that was set aside
  * @wakes: the reader is added, if it waits
  */
-void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
+void kbus_queue_push(struct kbus_queue *q, struct list_head *slots, bool urgent,
 		     bool is_answer, struct kbus_wakes *wakes)
 {
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
-	struct kbus_item *item;
+	struct kbus_slot *slot;
 	size_t bytes = 0;
 	u32 count = 0;
 
 	lockdep_assert_held(&ks->dev->lock);
-	if (list_empty(items))
+	if (list_empty(slots))
 		return;
 
 	spin_lock(&q->lock);
-	list_for_each_entry(item, items, node) {
-		if (item->binding)
-			list_add_tail(&item->by_binding, &item->binding->items);
-		bytes += item->msg->len;
+	list_for_each_entry(slot, slots, node) {
+		bytes += slot->msg->len;
 		count++;
-		trace_queue(ks->dev->index, ks->id, kbus_msg_header(item->msg), item->request,
-			    item->msg->len, q->count + count);
+		trace_queue(ks->dev->index, ks->id, kbus_msg_header(slot->msg), slot->request,
+			    slot->msg->len, q->count + count);
 	}
 	if (urgent)
-		list_splice_init(items, &q->items);
+		list_splice_init(slots, &q->copies);
 	else
-		list_splice_tail_init(items, &q->items);
-	if (is_answer)
-		kbus_queue_add_aside(q, -1);
+		list_splice_tail_init(slots, &q->copies);
+	q->set_aside -= is_answer;
 	WRITE_ONCE(q->count, q->count + count);
 	q->bytes += bytes;
 	q->count_max = max(q->count_max, q->count);
@@ -316,79 +286,71 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *items, bool urgent,
 	kbus_wakes_add(wakes, ks, EPOLLIN | EPOLLRDNORM | (urgent ? EPOLLPRI : 0));
 }
 
-static void kbus_queue_add_lost(struct kbus_queue *q, u32 copies)
+/* Copies of a message have found no room. */
+void kbus_queue_miss(struct kbus_queue *q, u32 copies)
 {
-	lockdep_assert_held(&q->lock);
+	spin_lock(&q->lock);
 	WRITE_ONCE(q->lost, q->lost + copies);
 	if (q->report_lost && check_add_overflow(q->lost_unreported, copies,
 						 &q->lost_unreported))
 		q->lost_unreported = U32_MAX;
-}
-
-void kbus_queue_miss(struct kbus_queue *q, u32 copies)
-{
-	spin_lock(&q->lock);
-	kbus_queue_add_lost(q, copies);
 	spin_unlock(&q->lock);
 }
 
-/*
- * Take an unread copy out of the queue, for whatever reason. It stays charged to
- * the reader's user until kbus_copy_put(), or what does the same.
- */
-void kbus_queue_detach(struct kbus_queue *q, struct kbus_item *item)
+struct kbus_slot *kbus_queue_first(struct kbus_queue *q)
 {
-	struct kbus_ksock *ks = kbus_queue_ksock(q);
+	lockdep_assert_held(&q->lock);
+	return list_first_entry_or_null(&q->copies, struct kbus_slot, node);
+}
+
+/*
+ * Take an unread copy out of the queue, for whatever reason, and make its slot free. The
+ * copy stays charged to the reader's user until kbus_copy_put().
+ */
+struct kbus_msg *kbus_queue_take(struct kbus_queue *q, struct kbus_slot *slot)
+{
+	struct kbus_msg *msg = slot->msg;
 
 	lockdep_assert_held(&q->lock);
-	list_del_init(&item->node);
-	list_del_init(&item->by_binding);
-	item->binding = NULL;
+	list_del(&slot->node);
 	WRITE_ONCE(q->count, q->count - 1);
-	q->bytes -= item->msg->len;
-	if (item->request)
-		item->request->item = NULL;
-	if (item->is_aside)
-		atomic_dec(&ks->dev->events_aside);
-	if (item->ends_events)
-		q->events_ended = false;
-}
-
-/* Take out the next copy to read; the queue's lock is held. */
-struct kbus_item *kbus_queue_pop(struct kbus_queue *q)
-{
-	struct kbus_ksock *ks = kbus_queue_ksock(q);
-	struct kbus_item *item;
-	bool is_flagged;
-
-	item = list_first_entry_or_null(&q->items, struct kbus_item, node);
-	if (!item)
-		return NULL;
-	if (item->request)
-		q->unreplied++;
-	is_flagged = item->request;
-	kbus_queue_detach(q, item);
-	q->received++;
-	trace_receive(ks->dev->index, ks->id, kbus_msg_header(item->msg), is_flagged,
-		      item->msg->len, q->count);
-	return item;
-}
-
-/* The KSock closes; nobody adds to its queue or reads it any more. */
-void kbus_queue_empty(struct kbus_queue *q)
-{
-	struct kbus_item *item;
-
-	for (;;) {
-		spin_lock(&q->lock);
-		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
-		if (item)
-			kbus_queue_detach(q, item);
-		/* Nobody waits for a KSock that has gone. */
-		spin_unlock(&q->lock);
-		if (!item)
-			return;
-		kbus_copy_put(kbus_queue_ksock(q)->user, item);
-		cond_resched();
+	q->bytes -= msg->len;
+	if (slot->request)
+		WRITE_ONCE(slot->request->slot, NULL);
+	if (!slot->is_extra) {
+		list_add(&slot->node, &q->freed);
+		return msg;
 	}
+	if (slot->ends_events)
+		q->events_ended = false;
+	else
+		atomic_dec(&kbus_queue_ksock(q)->dev->events_aside);
+	kbus_slot_free(slot);
+	return msg;
+}
+
+/* Take out the next copy to read, which is there; the reader's in_lock is held, too. */
+struct kbus_msg *kbus_queue_pop(struct kbus_queue *q)
+{
+	struct kbus_slot *slot = kbus_queue_first(q);
+	struct kbus_ksock *ks = kbus_queue_ksock(q);
+	const bool is_flagged = slot->request;
+	struct kbus_msg *msg;
+
+	lockdep_assert_held(&ks->in_lock);
+	msg = kbus_queue_take(q, slot);
+	q->received++;
+	q->unreplied += is_flagged;
+	trace_receive(ks->dev->index, ks->id, kbus_msg_header(msg), is_flagged, msg->len,
+		      q->count);
+	return msg;
+}
+
+/* A copy that was queued for a KSock goes; it may be NULL. */
+void kbus_copy_put(struct kbus_ksock *ks, struct kbus_msg *msg)
+{
+	if (!msg)
+		return;
+	kbus_user_uncharge(ks->user, msg->cost);
+	kbus_msg_put(msg);
 }

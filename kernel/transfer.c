@@ -4,9 +4,8 @@
  *
  * Messages are sent one by one, exactly as SEND does it. They are received in
  * batches: the first copies in the queue are copied to the user's buffer while
- * they stay queued and no lock is held, and then those are popped that are still
- * the first ones. So a bad address costs nobody a message. Copying may sleep for ever;
- * what another call pops meanwhile stays charged.
+ * they stay queued, and then those are popped that are still the first ones. So a bad
+ * address costs nobody a message.
  */
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -20,7 +19,8 @@
 #define KBUS_TRANSFER_BATCH_BYTES	65536
 
 struct kbus_transfer_copy {
-	struct kbus_item *item;		/* with a reference */
+	struct kbus_slot *slot;
+	struct kbus_msg *msg;
 	u32 flags;
 };
 
@@ -101,7 +101,7 @@ static int kbus_transfer_send_kept(struct kbus_ksock *ks, struct kbus_transfer *
 
 	if (!kbus_transfer_can_store(t, 1))
 		return -EFAULT;
-	err = kbus_send_waiting(ks, until, &id);
+	err = kbus_send(ks, true, until, &id);
 	t->kept = kbus_send_is_kept(err);
 	if (err)
 		return err;
@@ -160,26 +160,24 @@ static unsigned int kbus_transfer_most(const struct kbus_transfer *t)
 	return min_t(u32, t->receive_max - t->received, KBUS_TRANSFER_BATCH);
 }
 
-/* Look at the first copies that fit into what is left; a reference is taken to each. */
+/* Look at the first copies that fit into what is left. Nobody else pops them. */
 static unsigned int kbus_transfer_peek(struct kbus_queue *q, const struct kbus_transfer *t,
 				       struct kbus_transfer_copy *copies)
 {
 	unsigned int most = kbus_transfer_most(t);
 	u32 space = t->receive_len - t->received_len;
-	struct kbus_item *item;
+	struct kbus_slot *slot;
 	unsigned int count = 0;
 
 	spin_lock(&q->lock);
-	list_for_each_entry(item, &q->items, node) {
-		struct kbus_msg *msg = item->msg;
-
-		if (count == most || msg->len > space)
+	list_for_each_entry(slot, &q->copies, node) {
+		if (count == most || slot->msg->len > space)
 			break;
-		refcount_inc(&item->refs);
-		copies[count].item = item;
-		copies[count].flags = kbus_item_flags(item);
+		copies[count].slot = slot;
+		copies[count].msg = slot->msg;
+		copies[count].flags = kbus_slot_flags(slot);
 		count++;
-		space -= min_t(u64, kbus_transfer_step(msg->len), space);
+		space -= min_t(u64, kbus_transfer_step(slot->msg->len), space);
 	}
 	spin_unlock(&q->lock);
 	return count;
@@ -190,20 +188,18 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 				      const struct kbus_transfer_copy *copies,
 				      unsigned int count)
 {
-	struct kbus_wakes wakes __uninitialized;
-	struct kbus_item *item;
+	struct kbus_wakes wakes = KBUS_WAKES();
 	unsigned int i;
 
-	kbus_wakes_init(&wakes);
 	spin_lock(&q->lock);
 	for (i = 0; i < count; i++) {
-		item = list_first_entry_or_null(&q->items, struct kbus_item, node);
-		if (item != copies[i].item || kbus_item_flags(item) != copies[i].flags)
+		if (kbus_queue_first(q) != copies[i].slot ||
+		    kbus_slot_flags(copies[i].slot) != copies[i].flags)
 			break;
 		kbus_queue_pop(q);
 	}
 	kbus_queue_unlock(q, &wakes);
-	kbus_wakes_end(&wakes);
+	kbus_wakes_flush(&wakes);
 	return i;
 }
 
@@ -213,45 +209,32 @@ static bool kbus_transfer_put_time(const struct kbus_transfer *t, unsigned int i
 {
 	u64 __user *to = u64_to_user_ptr(t->times);
 
-	return !to || !put_user((u64)atomic64_read(&msg->queued_at), to + t->received + index);
+	return !to || !put_user(msg->queued_at, to + t->received + index);
 }
 
 /* Receive a batch. Return how many, which may be 0 with more to come, or -EFAULT. */
 static int kbus_transfer_batch(struct kbus_ksock *ks, struct kbus_transfer *t,
-			       struct kbus_transfer_copy *copies, unsigned int count)
+			       const struct kbus_transfer_copy *copies, unsigned int count)
 {
 	u32 pos = t->received_len;
-	unsigned int i, done, popped, freed = 0;
-	size_t bytes = 0;
+	unsigned int i, done, popped;
 	u64 len = 0;
 
+	lockdep_assert_held(&ks->in_lock);
 	for (done = 0; done < count; done++) {
-		const struct kbus_msg *msg = copies[done].item->msg;
-
-		if (!kbus_msg_to_user(msg, copies[done].flags,
+		if (!kbus_msg_to_user(copies[done].msg, copies[done].flags,
 				      u64_to_user_ptr(t->receive + pos)) ||
-		    !kbus_transfer_put_time(t, done, msg))
+		    !kbus_transfer_put_time(t, done, copies[done].msg))
 			break;
-		pos += kbus_transfer_step(msg->len);
+		pos += kbus_transfer_step(copies[done].msg->len);
 	}
 	popped = kbus_transfer_pop(&ks->q, copies, done);
 	for (i = 0; i < popped; i++) {
-		struct kbus_item *item = copies[i].item;
-
-		len += kbus_transfer_step(item->msg->len);
-		/* The queue's reference and its own */
-		if (!refcount_sub_and_test(2, &item->refs))
-			continue;
-		bytes += kbus_item_cost(item);
-		freed++;
-		kbus_item_free(item);
+		len += kbus_transfer_step(copies[i].msg->len);
+		kbus_copy_put(ks, copies[i].msg);
 	}
-	if (freed)
-		kbus_user_uncharge_copies(ks->user, bytes, freed);
 	t->received_len = min_t(u64, t->received_len + len, t->receive_len);
 	t->received += popped;
-	for (; i < count; i++)
-		kbus_copy_put(ks->user, copies[i].item);
 	return done < count && popped == done ? -EFAULT : popped;
 }
 
@@ -270,10 +253,12 @@ static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 	if (!kbus_transfer_has_mail(ks, 0))
 		return 0;
 	do {
+		mutex_lock(&ks->in_lock);
 		count = kbus_transfer_peek(&ks->q, t, copies);
+		done = count ? kbus_transfer_batch(ks, t, copies, count) : 0;
+		mutex_unlock(&ks->in_lock);
 		if (!count)
 			return 0;
-		done = kbus_transfer_batch(ks, t, copies, count);
 		if (done < 0)
 			return t->received ? 0 : done;
 		cond_resched();
@@ -286,13 +271,13 @@ static int kbus_transfer_receive(struct kbus_ksock *ks, struct kbus_transfer *t)
 static void kbus_transfer_settle(struct kbus_ksock *ks, struct kbus_transfer *t)
 {
 	struct kbus_queue *q = &ks->q;
-	struct kbus_item *next;
+	struct kbus_slot *next;
 
 	t->queued = 0;
 	t->next_len = 0;
 	if (kbus_transfer_has_mail(ks, 0)) {
 		spin_lock(&q->lock);
-		next = list_first_entry_or_null(&q->items, struct kbus_item, node);
+		next = kbus_queue_first(q);
 		t->queued = q->count;
 		t->next_len = next ? next->msg->len : 0;
 		spin_unlock(&q->lock);

@@ -15,7 +15,6 @@
 struct kbus_bindings_test {
 	struct kbus_dev dev;
 	struct kbus_ksock ks[KBUS_TEST_KSOCKS];
-	struct kbus_group group;
 	unsigned long max_user_bytes;
 };
 
@@ -77,8 +76,6 @@ static int kbus_bindings_test_init(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	/* A module's tests run before its init, which would do this. */
-	KUNIT_ASSERT_EQ(test, kbus_msg_cache_init(), 0);
 	t->max_user_bytes = kbus_max_user_bytes;
 	kbus_max_user_bytes = ULONG_MAX;
 	spin_lock_init(&t->dev.lock);
@@ -86,8 +83,7 @@ static int kbus_bindings_test_init(struct kunit *test)
 	for (i = 0; i < KBUS_TEST_KSOCKS; i++) {
 		t->ks[i].dev = &t->dev;
 		t->ks[i].id = i + 1;
-		t->ks[i].group = &t->group;
-		t->ks[i].user = kbus_user_get(GLOBAL_ROOT_UID);
+		t->ks[i].user = kbus_user_get_current();
 		KUNIT_ASSERT_NOT_NULL(test, t->ks[i].user);
 		INIT_LIST_HEAD(&t->ks[i].bindings);
 	}
@@ -97,9 +93,13 @@ static int kbus_bindings_test_init(struct kunit *test)
 
 static void kbus_test_unbind(struct kbus_binding *b)
 {
-	spin_lock(&b->ks->dev->lock);
+	struct kbus_dev *dev = b->ks->dev;
+
+	mutex_lock(&dev->bind_lock);
+	spin_lock(&dev->lock);
 	kbus_binding_unlink(b);
-	spin_unlock(&b->ks->dev->lock);
+	spin_unlock(&dev->lock);
+	mutex_unlock(&dev->bind_lock);
 	kbus_binding_free(b);
 }
 
@@ -119,21 +119,23 @@ static void kbus_bindings_test_exit(struct kunit *test)
 
 /* Bind, as BIND does; return NULL if the name has a replier. */
 static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock *ks,
-					   const char *pattern, bool is_replier)
+					   const char *pattern, u32 kind)
 {
 	size_t len = strlen(pattern);
 	struct kbus_binding *b;
 	struct kbus_name *name;
 	int err;
 
-	b = kbus_binding_new(ks, pattern, len, is_replier);
+	b = kbus_binding_new(ks, pattern, len, kind, NULL);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
+	mutex_lock(&ks->dev->bind_lock);
+	name = kbus_name_find(ks->dev, pattern, len);
+	err = kind == KBUS_BIND_REPLIER && name && name->replier ? -EADDRINUSE : 0;
 	spin_lock(&ks->dev->lock);
-	name = kbus_name_find(ks->dev, pattern, len, b->name->hash);
-	err = is_replier && name && name->replier ? -EADDRINUSE : 0;
 	if (!err)
 		err = kbus_binding_count(b, name) ?: kbus_binding_link(b);
 	spin_unlock(&ks->dev->lock);
+	mutex_unlock(&ks->dev->bind_lock);
 	if (!err)
 		return b;
 	kbus_binding_free(b);
@@ -162,7 +164,7 @@ static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const ch
 	list_for_each_entry(b, &dev->bindings, by_device) {
 		if (!kbus_test_matches(b->name->name, name))
 			continue;
-		if (!b->is_replier)
+		if (b->kind != KBUS_BIND_REPLIER)
 			slow_listeners++;
 		else if (!slow_replier || kbus_test_is_more_specific(b->name->name,
 								     slow_replier->name->name))
@@ -175,12 +177,12 @@ static void kbus_test_compare(struct kunit *test, struct kbus_dev *dev, const ch
 
 /* The newest binding of a kind, found by going through all, as they are in order */
 static struct kbus_binding *kbus_test_find(struct kbus_ksock *ks, const char *pattern,
-					   bool is_replier)
+					   u32 kind)
 {
 	struct kbus_binding *b;
 
 	list_for_each_entry(b, &ks->dev->bindings, by_device) {
-		if (b->ks == ks && b->is_replier == is_replier &&
+		if (b->ks == ks && b->kind == kind &&
 		    !strcmp(b->name->name, pattern))
 			return b;
 	}
@@ -193,7 +195,7 @@ static u32 kbus_test_count_listening(struct kbus_ksock *ks)
 	u32 count = 0;
 
 	list_for_each_entry(b, &ks->bindings, by_ksock)
-		count += !b->is_replier;
+		count += b->kind != KBUS_BIND_REPLIER;
 	return count;
 }
 
@@ -207,19 +209,17 @@ static void kbus_bindings_test_random(struct kunit *test)
 	for (round = 0; round < KBUS_TEST_ROUNDS; round++) {
 		u32 r = prandom_u32_state(&random);
 		struct kbus_ksock *ks = &t->ks[r % KBUS_TEST_KSOCKS];
-		bool is_replier = (r >> 8) % 3 == 0;
+		u32 kind = (r >> 8) % 3 ? KBUS_BIND_LISTENER : KBUS_BIND_REPLIER;
 		const char *pattern;
 		struct kbus_binding *b;
 
 		pattern = kbus_test_patterns[(r >> 16) % ARRAY_SIZE(kbus_test_patterns)];
-		spin_lock(&t->dev.lock);
-		b = kbus_binding_find(ks, pattern, strlen(pattern),
-				      kbus_name_hash(&t->dev, pattern, strlen(pattern)),
-				      is_replier);
-		spin_unlock(&t->dev.lock);
-		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, is_replier));
+		mutex_lock(&t->dev.bind_lock);
+		b = kbus_binding_find(ks, pattern, strlen(pattern), kind);
+		mutex_unlock(&t->dev.bind_lock);
+		KUNIT_EXPECT_PTR_EQ(test, b, kbus_test_find(ks, pattern, kind));
 		if (t->dev.nr_bindings < KBUS_TEST_BINDINGS && r & BIT(12))
-			kbus_test_bind(test, ks, pattern, is_replier);
+			kbus_test_bind(test, ks, pattern, kind);
 		else if (b)
 			kbus_test_unbind(b);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, kbus_test_count_listening(ks));
@@ -235,19 +235,14 @@ static void kbus_bindings_test_observers(struct kunit *test)
 	struct kbus_bindings_test *t = test->priv;
 	struct kbus_ksock *ks = &t->ks[0];
 	struct kbus_binding *b;
-	int i, err;
+	int i;
 
 	/* What a KSock is, the binding says that it makes when it has none. */
 	for (i = 0; i < 4; i++) {
-		b = kbus_binding_new(ks, pattern, strlen(pattern), false);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
-		b->is_observer = i % 2;
-		spin_lock(&t->dev.lock);
-		err = kbus_binding_link(b);
-		spin_unlock(&t->dev.lock);
-		KUNIT_ASSERT_EQ(test, err, 0);
+		b = kbus_test_bind(test, ks, pattern,
+				   i % 2 ? KBUS_BIND_OBSERVER : KBUS_BIND_LISTENER);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, 1);
-		KUNIT_EXPECT_EQ(test, ks->observes, b->is_observer);
+		KUNIT_EXPECT_EQ(test, ks->observes, i % 2);
 		kbus_test_unbind(b);
 		KUNIT_EXPECT_EQ(test, ks->nr_listening, 0);
 	}
@@ -257,7 +252,6 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 {
 	struct kbus_bindings_test *t = test->priv;
 	char *name = kunit_kzalloc(test, KBUS_MAX_NAME_LEN + 1, GFP_KERNEL);
-	struct kbus_words words;
 	struct kbus_name *match;
 	int i, matches = 0;
 
@@ -266,15 +260,14 @@ static void kbus_bindings_test_longest_name(struct kunit *test)
 	name[0] = '$';
 	for (i = 1; i < KBUS_MAX_NAME_LEN - 1; i += 2) {
 		memcpy(name + i, ".*", 3);
-		kbus_test_bind(test, &t->ks[0], name, false);
+		kbus_test_bind(test, &t->ks[0], name, KBUS_BIND_LISTENER);
 		name[i + 1] = 'x';
 	}
-	KUNIT_ASSERT_EQ(test, kbus_words_new(&words, &t->dev, name, strlen(name)), 0);
 	spin_lock(&t->dev.lock);
-	for (match = kbus_words_match(&t->dev, &words); match; match = match->next_match)
+	match = kbus_name_match(&t->dev, name, strlen(name));
+	for (; match; match = match->next_match)
 		matches++;
 	spin_unlock(&t->dev.lock);
-	kbus_words_free(&words);
 	KUNIT_EXPECT_EQ(test, matches, (KBUS_MAX_NAME_LEN - 1) / 2);
 }
 

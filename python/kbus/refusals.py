@@ -19,7 +19,7 @@ from .settings import PeerInfo
 HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
 _HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
 _NO_MEMORY = (
-    "this user's messages and bindings would take more memory than they may (module parameter max_user_bytes)"
+    "this user's queues and messages would take more memory than they may (module parameter max_user_bytes)"
 )
 _NO_DEVICE = (errno.ENOENT, errno.ENXIO, errno.ENODEV)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -42,6 +42,7 @@ def opening(error: OSError, path: str, device: int) -> OSError:
     """Opening a device has been refused."""
     reasons = {
         errno.EMFILE: "this user has too many KSocks (module parameter max_user_ksocks)",
+        errno.ENOBUFS: _NO_MEMORY,
         **{number: _why_no_device(device) for number in _NO_DEVICE if number == error.errno},
         **{number: _who_may_open(path) for number in _NOT_ALLOWED if number == error.errno},
     }

@@ -34,6 +34,8 @@ class Part(NamedTuple):
     file: str
     until: str = ""
     """What /proc/kbus must show before the next program starts; if empty, that waits for this one's end."""
+    makes: str = ""
+    """The path that must be there, too."""
     says: str = ""
     """What is on stderr, among other things; without this, stderr is part of what it prints."""
     status: int = 0
@@ -41,7 +43,7 @@ class Part(NamedTuple):
 
     def is_ready(self) -> bool:
         """True when the next program may start."""
-        return self.until in stats_text() + bindings_text()
+        return self.until in stats_text() + bindings_text() and (not self.makes or Path(self.makes).exists())
 
 
 ENDLESS = -signal.SIGTERM
@@ -69,12 +71,12 @@ TOGETHER = [
     [Part("sensor_service.py", until="$.Sensors.Quit"), Part("sensor_client.py")],
     [Part("house.py")],
     [
-        Part("sbus_bridge.sh", until="ksock 0 1 "),
+        Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"),
         Part("sbus_sub.sh", until="$.Sensors.*"),
         Part("sbus_listen.sh", until="ksock 0 2 "),
         Part("sbus_talk.sh"),
     ],
-    [Part("sbus_bridge.sh", until="ksock 0 1 "), Part("sbus_client.c")],
+    [Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"), Part("sbus_client.c")],
     [
         Part("stuck.py", until="$.Sensors.*", status=ENDLESS),
         Part("panel.py", until="owed=1 unreplied=1", status=ENDLESS),

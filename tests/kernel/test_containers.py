@@ -354,10 +354,19 @@ def test_bindings_and_bytes_count_for_the_owner_too(open_to_all: None) -> None:
 
 
 @pytest.mark.rule(33, 48)
-def test_a_namespace_of_roots_counts_for_root(ksock: OpenKsock, open_to_all: None) -> None:
+def test_users_of_a_namespace_of_roots_have_their_own(ksock: OpenKsock, open_to_all: None) -> None:
+    """Root, which gives whom it likes numbers of the machine, has not made more of them."""
     ksock()
-    with parameter("max_user_ksocks", 2):
-        with_more_users(lambda: has_one_left([1, 2]), owner=0)
+
+    def open_each() -> None:
+        kept = [opened_by(uid) for uid in (1, 2)]
+        for one, uid in zip(kept, (1, 2)):
+            with fails(errno.EMFILE):
+                opened_by(uid)
+            one.close()
+
+    with parameter("max_user_ksocks", 1):
+        with_more_users(open_each, owner=0)
 
 
 @pytest.mark.rule(36, 48)

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import re
+import select
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from kbus import Announcement, Ksock, MessageId
 from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock
-from tests.kernel.helpers import bindings, device_stats, fails, names, refused, stats_text, take
+from tests.kernel.helpers import bindings, device_stats, fails, fill, names, refused, stats_text, take
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, become, in_child
+from tests.kernel.room import told_to_try_again, waiting
 
 U32_MAX = 0xFFFFFFFF
 DEFAULT_SIZE, HIGHEST_SIZE = 1 << 20, 16 << 20
@@ -273,3 +275,24 @@ def test_unknown_ioctls_are_enotty(ksock: OpenKsock, request_number: int) -> Non
     one = ksock()
     with refused(errno.ENOTTY):
         fcntl.ioctl(one.fileno(), request_number, bytearray(64))
+
+
+@pytest.mark.rule(40, 49)
+@pytest.mark.axiom("isolation")
+def test_work_on_a_device_wakes_nobody_of_another(ksock: OpenKsock, new_device: NewDevice) -> None:
+    """Not even somebody of the same user, who waits for room."""
+    full, sender = ksock(), ksock(nonblocking=True)
+    fill(full, "$.A")
+    told_to_try_again(sender, waiting())
+    with select.epoll() as epoll, Ksock(new_device()) as other:
+        epoll.register(sender.fileno(), select.EPOLLOUT | select.EPOLLET)
+        epoll.poll(0)
+        other.bind("$.A")
+        raw.send(other, raw.message(b"$.A"))
+        take(other)
+        other.set_max_messages(10)
+        other.unbind("$.A")
+        other.close()
+        assert epoll.poll(0) == []
+        take(full)
+        assert epoll.poll(0) == [(sender.fileno(), select.EPOLLOUT)]

@@ -6,9 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import select
-import time
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -25,9 +23,8 @@ from tests.kernel.helpers import (
     texts,
     wait_until,
 )
-from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, Polling, blocked_send, opened_by
-from tests.kernel.room import MAKES_ROOM, told_to_try_again, used_by, waiting
+from tests.kernel.processes import Polling, blocked_send
+from tests.kernel.room import MAKES_ROOM, told_to_try_again, waiting
 
 pytestmark = [pytest.mark.rule(22), pytest.mark.abi("ALL_OR_WAIT")]
 
@@ -74,42 +71,6 @@ def test_pollout_says_when_to_try_again(ksock: OpenKsock, event: Callable[[Ksock
     sender.send()
     assert texts(roomy) == [b"kept"]
     assert writable(sender)
-
-
-def times_told(ksock: OpenKsock, count: int) -> set[int]:
-    """How often so many are told of room who have a message that is kept, and do nothing."""
-    full, senders = ksock(), [ksock(nonblocking=True) for _ in range(count)]
-    full.set_max_messages(count)
-    full.bind("$.A")
-    for _ in range(count):
-        raw.send(full, waiting())
-    times = dict.fromkeys((sender.fileno() for sender in senders), 0)
-    with select.epoll() as epoll:
-        for sender in senders:
-            told_to_try_again(sender, waiting(b"kept"))
-            # Each time is one event.
-            epoll.register(sender.fileno(), select.EPOLLOUT | select.EPOLLET)
-        until = time.monotonic() + 1
-        for left in (*[0] * count, 0.5):
-            if not left:
-                take(full)
-            while (events := epoll.poll(left, count)) and time.monotonic() < until:
-                for descriptor, _ in events:
-                    times[descriptor] += 1
-    for one in (full, *senders):
-        one.close()
-    return set(times.values())
-
-
-@pytest.mark.rule(30, 46)
-@pytest.mark.parametrize("count", [1, 150])
-def test_who_does_not_try_again_is_told_once_more(ksock: OpenKsock, count: int) -> None:
-    """Whoever made room may not have got as far as to tell them: it gets no processor, say."""
-    # On a slow machine both times come before anybody looks.
-    told = [times_told(ksock, count)]
-    while told[-1] != {2} and len(told) < 5:
-        told.append(times_told(ksock, count))
-    assert told[-1] == {2}, told
 
 
 def test_pollout_when_the_replier_leaves(ksock: OpenKsock) -> None:
@@ -250,64 +211,6 @@ def test_a_message_behind_the_line_is_told_when_that_has_gone(ksock: OpenKsock) 
     sender.send()
 
 
-@pytest.mark.rule(37, 41)
-def test_a_message_that_lacks_bytes_does_not_hide_one_that_needs_none(ksock: OpenKsock) -> None:
-    """It is another user's, and in front. The other one has been paid for, but for who listens no more."""
-    stays, leaves, other, sender = ksock(), ksock(), ksock(), ksock(nonblocking=True)
-    stays.bind("$.A")
-    stays.bind("$.First")
-    leaves.bind("$.A")
-    other.bind("$.B")
-    with parameter("max_user_bytes", 1_000_000):
-        raw.send(sender, raw.message(b"$.B", bytes(600_000)))
-        os.write(sender.fileno(), waiting(bytes(300_000)))
-    with parameter("max_user_bytes", 800_000):
-        first = opened_by(partial(ksock, nonblocking=True), NOBODY)
-        told_to_try_again(first, raw.message(b"$.First", flags=raw.ALL_OR_WAIT))
-        with fails(errno.EAGAIN):
-            sender.send()
-        leaves.unbind("$.A")
-        wait_until(lambda: writable(sender), "one that needs no bytes is told")
-        sender.send()
-    assert texts(stays) == [bytes(300_000)]
-
-
-@pytest.mark.rule(37, 41)
-def test_two_who_lack_bytes_do_not_tell_each_other_to_try_again(ksock: OpenKsock) -> None:
-    """Each is of the user whom the other waits for: a try takes some of his bytes, and gives them back."""
-    users = (NOBODY, NOBODY - 1)
-    names = ("$.One", "$.Other")
-    repliers = [opened_by(ksock, user) for user in users]
-    askers = [opened_by(ksock, user) for user in users]
-    senders = [opened_by(partial(ksock, nonblocking=True), user) for user in users]
-    for replier, name in zip(repliers, names, strict=True):
-        replier.bind(name, replier=True)
-    # What a KSock of a user's holds already, it does not get more than the limit for.
-    for sender, asker, name in zip(senders, askers, reversed(names), strict=True):
-        raw.send(asker, raw.message(name.encode(), bytes(40_000), flags=raw.WANT_A_REPLY))
-        os.write(
-            sender.fileno(),
-            raw.message(name.encode(), bytes(80_000), flags=raw.WANT_A_REPLY | raw.ALL_OR_WAIT),
-        )
-    tries = 0
-    with parameter("max_user_bytes", max(map(used_by, askers)) + 10_000):
-        for sender in senders:
-            with fails(errno.EAGAIN):
-                sender.send()
-        poll = select.poll()
-        for sender in senders:
-            poll.register(sender.fileno(), select.POLLOUT)
-        while tries < 20 and (found := poll.poll(500)):
-            for fd, _ in found:
-                (sender,) = (each for each in senders if each.fileno() == fd)
-                with fails(errno.EAGAIN):
-                    sender.send()
-                tries += 1
-    assert tries < 20
-    for sender in senders:
-        sender.send()
-
-
 @pytest.mark.rule(22, 42)
 @pytest.mark.parametrize("is_last", [False, True], ids=["that listens longest", "that came last"])
 def test_what_one_can_never_take_is_refused_though_another_is_full(ksock: OpenKsock, is_last: bool) -> None:
@@ -321,31 +224,3 @@ def test_what_one_can_never_take_is_refused_though_another_is_full(ksock: OpenKs
     os.write(sender.fileno(), waiting())
     with refused(errno.EBUSY, serials=1):
         sender.send()
-
-
-@pytest.mark.rule(22, 37, 41)
-def test_who_waits_for_bytes_for_several_is_told_when_there_are_enough(
-    ksock: OpenKsock, open_to_all: None
-) -> None:
-    """And not when there are enough for one of a user's KSocks, but not for both."""
-    holder, *poor = (opened_by(ksock, NOBODY) for _ in range(3))
-    sender = ksock(nonblocking=True)
-    holder.bind("$.B")
-    for each in poor:
-        each.bind("$.A")
-    before = used_by(holder)
-    raw.send(sender, raw.message(b"$.B"))
-    each_takes = used_by(holder) - before
-    take(holder)
-    with parameter("max_user_bytes", before + 2 * each_takes):
-        for _ in range(3):
-            raw.send(sender, raw.message(b"$.B"))
-        told_to_try_again(sender, waiting())
-        take(holder)
-        # A worker would tell it.
-        time.sleep(0.5)
-        assert not writable(sender)
-        take(holder)
-        wait_until(lambda: writable(sender), "it is told")
-        sender.send()
-    assert [each.num_messages() for each in poor] == [1, 1]

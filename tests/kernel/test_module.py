@@ -25,7 +25,7 @@ DEFAULTS = {
     "max_queue_length": 10000,
     "default_message_size": 1 << 20,
     "max_message_size": 16 << 20,
-    "max_queue_bytes": 32 << 20,
+    "max_queue_bytes": 4 << 20,
     "max_ksock_bindings": 4096,
     "max_user_bindings": 65536,
     "max_name_bindings": 16,

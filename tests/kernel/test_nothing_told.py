@@ -130,7 +130,7 @@ def test_limits_of_users_tell_nothing_of_other_users(ksock: OpenKsock, open_to_a
     with (
         parameter("max_user_ksocks", 2),
         parameter("max_user_bindings", 2),
-        parameter("max_user_bytes", 15_000),
+        parameter("max_user_bytes", 30_000),
     ):
         as_nobody(try_it)
 

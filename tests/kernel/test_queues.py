@@ -14,7 +14,6 @@ from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import fill, ksock_stats, names, packets, refused, take, texts, wait_until
 from tests.kernel.module import parameter
 from tests.kernel.processes import NOBODY, opened_by
-from tests.kernel.room import use_up_bytes
 
 A_REQUEST = raw.message(b"$.A", flags=raw.WANT_A_REPLY)
 ALL_OR_FAIL = raw.message(b"$.A", flags=raw.ALL_OR_FAIL)
@@ -305,29 +304,9 @@ def test_it_is_reported_when_a_slot_that_was_set_aside_is_free_again(ksock: Open
     assert [_lost(packet) for packet in packets(full)] == [1]
 
 
-@pytest.mark.rule(23, 37)
-@pytest.mark.abi("REPORTLOST")
-def test_it_is_reported_when_another_ksock_of_the_user_makes_room(
-    ksock: OpenKsock, open_to_all: None
-) -> None:
-    """There were no bytes for the message, nor for the report, and there is nothing to read."""
-    one, other, sender = ksock(), ksock(), opened_by(ksock, NOBODY)
-    one.bind("$.A")
-    one.report_lost_messages()
-    other.bind("$.B")
-    other.set_max_messages(10_000)
-    with parameter("max_user_bytes", 1_000_000):
-        use_up_bytes(sender, [])
-        raw.send(sender, raw.message(b"$.A"))
-        assert (one.num_messages(), one.lost_messages()) == (0, 1)
-        take(other)
-        wait_until(lambda: one.num_messages() == 1, "it is told")
-        assert [_lost(packet) for packet in packets(one)] == [1]
-
-
 @pytest.mark.rule(23, 41)
 @pytest.mark.abi("REPORTLOST")
-@pytest.mark.parametrize("limit", ["max_queue_bytes", "max_user_bytes"])
+@pytest.mark.parametrize("limit", ["max_queue_bytes"])
 def test_it_is_reported_when_a_limit_is_raised(ksock: OpenKsock, open_to_all: None, limit: str) -> None:
     closed, one, sender = ksock(), ksock(), opened_by(ksock, NOBODY)
     one.bind("$.A")

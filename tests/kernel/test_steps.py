@@ -21,17 +21,14 @@ from kbus import Ksock
 from tests.effort import reduced
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock, StartChild
-from tests.kernel.helpers import fails, packets
-from tests.kernel.module import parameter
-from tests.kernel.processes import NOBODY, Child
+from tests.kernel.helpers import packets
+from tests.kernel.processes import Child
 
 pytestmark = [pytest.mark.axiom("isolation"), pytest.mark.qemu("two processors")]
 
 REQUESTS = reduced(9000)
 MOST_MESSAGES = reduced(10_000)
 """What a queue takes: the answers, and messages that are sent meanwhile."""
-USER_BYTES = REQUESTS * 300
-"""What the requester's user may have: less than the Requests and what is ready for their answers take."""
 PROBE = raw.message(b"$.Probe", bytes(3000), flags=raw.ALL_OR_FAIL)
 NAP = 20e-6
 """Seconds for which the test leaves the processor to whoever closes, at least."""
@@ -87,49 +84,7 @@ def assert_is_seen(in_steps: Callable[[], bool]) -> None:
     pytest.fail("it is one step each time")
 
 
-@pytest.mark.rule(27)
-def test_requests_of_who_closes(
-    ksock: OpenKsock, child: StartChild, open_to_all: None, comes_first: None
-) -> None:
-    """Their user has all bytes that it may have. Each step frees some, which its listener soon has again."""
-
-    def close() -> bool:
-        replier, sender = ksock(), ksock()
-        replier.bind("$.Service", replier=True)
-        os.setresuid(NOBODY, NOBODY, 0)
-        asker, listener = ksock(), ksock()
-        os.setresuid(0, 0, 0)
-        asker.set_max_messages(REQUESTS)
-        listener.set_max_messages(REQUESTS)
-        listener.bind("$.Probe")
-        # A user who has no message may have one in any case.
-        raw.send(sender, PROBE)
-        with parameter("max_user_bytes", USER_BYTES):
-            with fails(errno.ENOBUFS):
-                while True:
-                    ask(asker, replier)
-            asker.discard()
-            closing = begin_close(asker, child)
-            fitted = [count_of_probes(sender)]
-            while not has_ended(closing):
-                time.sleep(NAP)
-                fitted.append(count_of_probes(sender))
-        for one in (replier, listener, sender):
-            one.close()
-        assert fitted[0] == 0
-        assert sum(fitted) > 10
-        # Of one step it is all that there is, but for what comes to one by and by.
-        return max(fitted) < sum(fitted) - 1
-
-    assert_is_seen(close)
-
-
-def count_of_probes(sender: Ksock) -> int:
-    """How many messages there was room for."""
-    return sum(iter(lambda: probe(sender), False))
-
-
-@pytest.mark.rule(27)
+@pytest.mark.rule(27, 46)
 def test_requests_to_who_closes(ksock: OpenKsock, child: StartChild, comes_first: None) -> None:
     """Each is answered by a status. Others' messages are queued among these, not only before and after."""
 

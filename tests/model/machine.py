@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(
         queue_length=st.sampled_from((2, 3, 1, 5, 100)),
-        queue_bytes=st.sampled_from((32 << 20, 100, 300)),
+        queue_bytes=st.sampled_from((4 << 20, 100, 300)),
         report_binds=kinds,
         report_lost=st.lists(kinds, min_size=3, max_size=3),
         replier=st.sampled_from(BOUND),

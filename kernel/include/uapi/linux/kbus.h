@@ -4,7 +4,8 @@
  *
  * A program opens /dev/kbusN, which makes it a KSock, binds to message names
  * and exchanges messages with the other KSocks of the same device. This header
- * is all that user space may rely on; it only ever grows.
+ * is all that user space may rely on. From here on struct sizes and numbers do not
+ * change; there may be more of them.
  */
 #ifndef _UAPI_LINUX_KBUS_H
 #define _UAPI_LINUX_KBUS_H
@@ -115,7 +116,7 @@ struct kbus_message_header {
 #define KBUS_NAME_REPLIER_UNBOUND	"$.KBUS.Replier.Unbound"
 /*
  * The replier answered, but there was no room for the answer: the requester's
- * queue was full by bytes, or its user or cgroup had no memory left.
+ * queue was full by bytes, or its user had as much memory as it may have.
  */
 #define KBUS_NAME_REPLIER_NOROOM	"$.KBUS.Replier.NoRoom"
 /* A replier has been bound or unbound; data: struct kbus_bind_event, name. */
@@ -269,7 +270,7 @@ struct kbus_transfer {
 /*
  * Every ioctl returns -1 and EFAULT for an argument that is no readable and,
  * where something comes back, writable address, and ENOTTY for a number that is
- * not listed here. Those that allocate memory, which are BIND, UNBIND, REPLIER,
+ * not listed here. Those that allocate memory, which are MAXMSGS, BIND, UNBIND, REPLIER,
  * RESOLVE, SEND, REPORTLOST and NEWDEVICE, return ENOMEM if there is none. EBADF
  * means that the descriptor was not opened for what is asked. Errors beyond
  * these are listed with each.
@@ -285,6 +286,7 @@ struct kbus_transfer {
  * MAXMSGS: set the length of this KSock's queue, in messages. 0 asks; any other
  * value is clamped to what the administrator allows. The value in force comes
  * back. Lowering it keeps what is queued.
+ * ENOBUFS: such a queue takes more memory than the user may have.
  */
 #define KBUS_IOC_MAXMSGS	_IOWR(KBUS_IOC_MAGIC, 11, __u32)
 /*
@@ -342,7 +344,7 @@ struct kbus_transfer {
  * EBADMSG: the name is not legal, or a wildcard.
  * EACCES: the name is KBUS's own, and this is not a reply.
  * ENOLCK: no room in the sender's own queue for the answer to this Request, or 16
- * of his Requests with this id have no answer.
+ * of its Requests with this id have no answer.
  * EADDRNOTAVAIL: a Request to a name without a replier, or a reply to a KSock
  * that is gone. ECONNREFUSED: a reply that nobody expects from this KSock.
  * EPIPE: a Request to a particular KSock that is not the replier for the name.
@@ -353,9 +355,10 @@ struct kbus_transfer {
  * EAGAIN: with KBUS_BIT_ALL_OR_WAIT, on an O_NONBLOCK descriptor: a queue is
  * full; poll for POLLOUT, then SEND again. EINTR: a signal came while SEND
  * waited; SEND again.
- * ENOBUFS: a Request, and the sender's user has no memory left; or a reply, and
- * the requester's queue has no room in bytes, or the requester's user or cgroup
- * no memory: the requester gets KBUS_NAME_REPLIER_NOROOM, and the Request is over.
+ * ENOBUFS: a Request, and the sender's user has as much memory as it may have; or
+ * the user of somebody has who must have the message, as with EBUSY; or a reply, and
+ * the requester's user has, or its queue has no room in bytes: the requester gets
+ * KBUS_NAME_REPLIER_NOROOM, and the Request is over.
  * EFAULT: the id could not be stored. Nothing has been sent, unless the address
  * was good when the call began: then LASTSENT tells the id.
  */
@@ -395,7 +398,7 @@ struct kbus_transfer {
  * REPORTLOST: a switch: with it on, a KSock that has missed messages gets one
  * KBUS_NAME_MESSAGES_LOST as soon as there is room. Off by default. Misses from
  * before it was switched on are not reported.
- * EINVAL: not a value of a switch.
+ * EINVAL: not a value of a switch. ENOBUFS: the user's memory is used up.
  */
 #define KBUS_IOC_REPORTLOST	_IOWR(KBUS_IOC_MAGIC, 34, __u32)
 

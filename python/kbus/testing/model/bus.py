@@ -30,7 +30,7 @@ class Limits:
     max_queue_length: int = 10000
     message_size: int = 1 << 20
     max_message_size: int = 16 << 20
-    queue_bytes: int = 32 << 20
+    queue_bytes: int = 4 << 20
     events_aside: int = 1000
 
 
