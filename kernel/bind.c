@@ -71,12 +71,6 @@ void kbus_bindings_destroy(struct kbus_dev *dev)
 	rhashtable_destroy(&dev->names);
 }
 
-/* Hash one more word, or a wildcard, of a name whose beginning has @hash. */
-static u32 kbus_name_hash_word(u32 hash, const char *word, size_t len)
-{
-	return jhash(word, len, hash);
-}
-
 static size_t kbus_name_word_len(const char *word, const char *end)
 {
 	const char *dot = memchr(word, '.', end - word);
@@ -108,7 +102,7 @@ static u32 kbus_name_hash(struct kbus_dev *dev, const char *name, size_t len)
 	while (word < end) {
 		size_t word_len = kbus_name_word_len(word, end);
 
-		hash = kbus_name_hash_word(hash, word, word_len);
+		hash = jhash(word, word_len, hash);
 		word += word_len + 1;
 	}
 	return hash;
@@ -134,7 +128,7 @@ static struct kbus_name *kbus_name_before(struct kbus_dev *dev, const char *star
 {
 	struct kbus_name *name = kbus_name_look_up(dev, &(struct kbus_name_key) {
 		.start = start, .len = len, .wildcard = wildcard,
-		.hash = wildcard ? kbus_name_hash_word(hash, &wildcard, 1) : hash,
+		.hash = wildcard ? jhash(&wildcard, 1, hash) : hash,
 	});
 
 	if (!name)
@@ -169,23 +163,15 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 				first = kbus_name_before(dev, name, word - name, hash, '%',
 							 first);
 		}
-		hash = kbus_name_hash_word(hash, word, word_len);
+		hash = jhash(word, word_len, hash);
 	}
 	return kbus_name_before(dev, name, len, hash, 0, first);
 }
 
-/**
- * kbus_route_match() - kbus_name_match(), for the price of a comparison if nothing
- *	has changed since the last time
- * @dev: the device, whose lock is held
- * @route: where the message before went, which this one may take
- * @name: as of kbus_name_match()
- * @len: its length
- *
- * The other names that a message's name matches follow from the first of them,
- * so that their next_match is still right.
- *
- * Return: what kbus_name_match() does.
+/*
+ * kbus_name_match(), for the price of a comparison if the message before had the same name,
+ * and nothing has changed since. The other names that a message's name matches follow from
+ * the first of them, so that their next_match is still right.
  */
 struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *route,
 				   const char *name, size_t len)

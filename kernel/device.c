@@ -110,12 +110,7 @@ static int kbus_dev_add(void)
 	return 0;
 }
 
-/**
- * kbus_dev_new() - make one more device
- * @index: out: its number
- *
- * Return: 0, -ENOSPC if there are as many as there can be, or another errno.
- */
+/* Make one more device. Return 0, -ENOSPC if there can be no more, or another errno. */
 int kbus_dev_new(unsigned int *index)
 {
 	int err;

@@ -88,15 +88,7 @@ static int kbus_bind_locked(struct kbus_binding *b, struct kbus_send *s)
 	return err ?: kbus_bind_and_tell(b, s);
 }
 
-/**
- * kbus_bind() - BIND, as far as it does not concern user memory
- * @ks: who binds
- * @name: a legal name
- * @len: its length
- * @kind: KBUS_BIND_*
- *
- * Return: 0, or a negative errno as listed at KBUS_IOC_BIND.
- */
+/* BIND of a legal name, as @kind says: KBUS_BIND_*. The errors are those of KBUS_IOC_BIND. */
 int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
 	const bool is_replier = kind == KBUS_BIND_REPLIER;
@@ -191,15 +183,7 @@ static struct kbus_binding *kbus_unbind_locked(struct kbus_ksock *ks, const char
 	return err ? ERR_PTR(err) : b;
 }
 
-/**
- * kbus_unbind() - UNBIND, as far as it does not concern user memory
- * @ks: who unbinds
- * @name: a legal name
- * @len: its length
- * @kind: KBUS_BIND_*
- *
- * Return: 0, or a negative errno as listed at KBUS_IOC_UNBIND.
- */
+/* UNBIND of a legal name, as @kind says: KBUS_BIND_*. The errors are those of KBUS_IOC_UNBIND. */
 int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
 	const bool is_replier = kind == KBUS_BIND_REPLIER;

@@ -44,7 +44,6 @@
  * the call fails; nobody is killed for it.
  */
 #define KBUS_GFP		(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-/* The same where nobody may sleep */
 #define KBUS_GFP_NOW		(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN)
 
 /* Module parameters (module.c); writable ones are read with READ_ONCE() */
@@ -337,15 +336,13 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
 
 /* ---- request.c: Requests that wait for their answer ---- */
 
-struct kbus_request_key {
-	struct kbus_msg_id id;
-	u32 sender_id;
-};
-
 /* A Request that was accepted and has not been answered */
 struct kbus_request {
 	struct rhlist_head by_id;	/* kbus_dev.requests */
-	struct kbus_request_key key;	/* how a reply names it */
+	struct kbus_request_key {
+		struct kbus_msg_id id;
+		u32 sender_id;
+	} key;				/* how a reply names it */
 	struct kbus_ksock *sender;	/* with a reference: its id is not given again */
 	struct kbus_ksock *replier;	/* NULL once it has unbound before reading */
 	u32 replier_id;			/* whether it still owes the answer or not */

@@ -290,13 +290,7 @@ static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
 	return 0;
 }
 
-/**
- * kbus_ksock_report_lost() - switch REPORTLOST
- * @ks: the KSock
- * @on: report from now on
- *
- * Return: 0, -ENOBUFS or -ENOMEM.
- */
+/* Switch REPORTLOST. Return 0, -ENOBUFS or -ENOMEM. */
 int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
 {
 	int err = on ? kbus_ksock_prepare_report(ks) : 0;

@@ -20,14 +20,8 @@ static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_f
 /* A message is whole words, and so is its head, so that no word is in two pieces. */
 static_assert(KBUS_MSG_HEAD_MAX % sizeof(u32) == 0);
 
-/* kmemleak does not see pages, so they are counted where it watches the rest. */
+/* kmemleak does not see pages, so they are counted. */
 static atomic_long_t kbus_nr_pages;
-
-static void kbus_pages_count(long change)
-{
-	if (IS_ENABLED(CONFIG_DEBUG_KMEMLEAK))
-		atomic_long_add(change, &kbus_nr_pages);
-}
 
 void kbus_msg_exit(void)
 {
@@ -50,7 +44,7 @@ static void kbus_msg_free_pages(struct kbus_msg *msg)
 
 	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++) {
 		free_page((unsigned long)msg->pages[i]);
-		kbus_pages_count(-1);
+		atomic_long_dec(&kbus_nr_pages);
 		cond_resched();
 	}
 	kvfree(msg->pages);
@@ -67,7 +61,7 @@ static bool kbus_msg_alloc_pages(struct kbus_msg *msg)
 		msg->pages[i] = (void *)__get_free_page(KBUS_GFP);
 		if (!msg->pages[i])
 			return false;
-		kbus_pages_count(1);
+		atomic_long_inc(&kbus_nr_pages);
 		cond_resched();
 	}
 	return true;

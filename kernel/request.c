@@ -83,14 +83,9 @@ void kbus_request_free(struct kbus_request *req)
 	kbus_ksock_put(sender);
 }
 
-/**
- * kbus_request_is_one_too_many() - has the sender enough Requests with this id
- * @sender: who wants to send one more
- * @id: of its choice; with an id of KBUS's own there is no other
- *
- * Whoever looks for one of them goes over all, while everybody else waits.
- *
- * Return: whether there are as many as may be.
+/*
+ * Has the sender enough Requests with this id, which it has chosen? Whoever looks for one of
+ * them goes over all.
  */
 bool kbus_request_is_one_too_many(struct kbus_ksock *sender, const struct kbus_msg_id *id)
 {

@@ -245,14 +245,9 @@ drop:
 	return err;
 }
 
-/**
- * kbus_send() - SEND: send the message that this KSock has written
- * @ks: the KSock
- * @waiting: only if it waits for room already
- * @until: when to stop waiting for room, see kbus_sleep_until()
- * @id: out: the message's id
- *
- * Return: 0, or a negative errno as listed at KBUS_IOC_SEND.
+/*
+ * SEND, of the message that this KSock has written, or with @waiting only if it waits for
+ * room already. The errors are those of KBUS_IOC_SEND.
  */
 int kbus_send(struct kbus_ksock *ks, bool waiting, ktime_t until, struct kbus_msg_id *id)
 {

@@ -152,26 +152,18 @@ static void kbus_transfer_send(struct kbus_ksock *ks, struct kbus_transfer *t, k
 	t->error = err == -ERESTARTSYS ? EINTR : -err;
 }
 
-/* How many more messages may go into a batch */
-static unsigned int kbus_transfer_most(const struct kbus_transfer *t)
-{
-	if (!t->receive_max)
-		return KBUS_TRANSFER_BATCH;
-	return min_t(u32, t->receive_max - t->received, KBUS_TRANSFER_BATCH);
-}
-
 /* Look at the first copies that fit into what is left. Nobody else pops them. */
 static unsigned int kbus_transfer_peek(struct kbus_queue *q, const struct kbus_transfer *t,
 				       struct kbus_transfer_copy *copies)
 {
-	unsigned int most = kbus_transfer_most(t);
+	unsigned int most = t->receive_max ? t->receive_max - t->received : U32_MAX;
 	u32 space = t->receive_len - t->received_len;
 	struct kbus_slot *slot;
 	unsigned int count = 0;
 
 	spin_lock(&q->lock);
 	list_for_each_entry(slot, &q->copies, node) {
-		if (count == most || slot->msg->len > space)
+		if (count == min_t(u32, most, KBUS_TRANSFER_BATCH) || slot->msg->len > space)
 			break;
 		copies[count].slot = slot;
 		copies[count].msg = slot->msg;

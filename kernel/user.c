@@ -30,39 +30,29 @@ static kuid_t kbus_user_of_current(void)
 	return uid;
 }
 
-/* Look a user up, with a reference, which is @spare if it was not there. */
-static struct kbus_user *kbus_user_find(kuid_t uid, struct kbus_user *spare)
+/* The user of the current task, with a reference, or NULL if there is no memory */
+struct kbus_user *kbus_user_get_current(void)
 {
-	struct kbus_user *user;
+	struct kbus_user *user, *spare = kzalloc(sizeof(*spare), KBUS_GFP);
+	const kuid_t uid = kbus_user_of_current();
 
-	lockdep_assert_held(&kbus_users_lock);
+	if (!spare)
+		return NULL;
+	spare->uid = uid;
+	refcount_set(&spare->refs, 1);
+	spin_lock(&kbus_users_lock);
 	hash_for_each_possible(kbus_users, user, node, __kuid_val(uid)) {
 		if (uid_eq(user->uid, uid)) {
 			/* The last reference goes under the lock, too. */
 			refcount_inc(&user->refs);
+			spin_unlock(&kbus_users_lock);
+			kfree(spare);
 			return user;
 		}
 	}
 	hash_add(kbus_users, &spare->node, __kuid_val(uid));
-	return spare;
-}
-
-/* The user of the current task, with a reference, or NULL if there is no memory */
-struct kbus_user *kbus_user_get_current(void)
-{
-	struct kbus_user *spare, *user;
-
-	spare = kzalloc(sizeof(*spare), KBUS_GFP);
-	if (!spare)
-		return NULL;
-	spare->uid = kbus_user_of_current();
-	refcount_set(&spare->refs, 1);
-	spin_lock(&kbus_users_lock);
-	user = kbus_user_find(spare->uid, spare);
 	spin_unlock(&kbus_users_lock);
-	if (user != spare)
-		kfree(spare);
-	return user;
+	return spare;
 }
 
 void kbus_user_put(struct kbus_user *user)

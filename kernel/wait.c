@@ -229,11 +229,7 @@ int kbus_wait_try(struct kbus_send *s, struct kbus_plan *plan)
 	return -EAGAIN;
 }
 
-/**
- * kbus_wait_end() - a message waits no more: it was sent, refused or dropped
- * @ks: the sender; its device's lock is held
- * @wakes: gets those who may go on now
- */
+/* A message waits no more: it was sent, refused or dropped. */
 void kbus_wait_end(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 {
 	struct kbus_wait *wait = &ks->wait;
