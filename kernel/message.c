@@ -2,23 +2,18 @@
 /*
  * One message: from user bytes to an object that queues share, and back.
  *
- * The beginning of a message, with its header and name, is in the object
- * itself, the rest in single pages, so that no message needs a large
- * contiguous piece of memory.
+ * It is one piece of memory: a slab object; or pages, with what is left over of them given
+ * back; or, if there are not so many in a row, pages that are mapped.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/vmalloc.h>
 
 #include "kbus.h"
 
-/* The object and the first bytes together make one object of at most 2 KiB. */
-#define KBUS_MSG_HEAD_MAX	(2048 - sizeof(struct kbus_msg))
-
-static_assert(sizeof(struct kbus_message_header) + 2 * sizeof(struct kbus_orig_from) +
-	      KBUS_MAX_NAME_LEN <= KBUS_MSG_HEAD_MAX);
-/* A message is whole words, and so is its head, so that no word is in two pieces. */
-static_assert(KBUS_MSG_HEAD_MAX % sizeof(u32) == 0);
+/* Longer messages are not slab objects. */
+#define KBUS_MSG_SLAB_MAX	4096
 
 /* kmemleak does not see pages, so they are counted. */
 static atomic_long_t kbus_nr_pages;
@@ -28,43 +23,41 @@ void kbus_msg_exit(void)
 	WARN_ON(atomic_long_read(&kbus_nr_pages));
 }
 
-/* What a message with these takes: whole slab objects and pages */
-static u32 kbus_msg_cost(u32 head_len, u32 nr_pages)
+/* What a message with its object takes: a whole slab object, or whole pages */
+static size_t kbus_msg_cost(size_t size)
 {
-	u32 cost = kmalloc_size_roundup(sizeof(struct kbus_msg) + head_len);
-
-	if (nr_pages)
-		cost += nr_pages * PAGE_SIZE + kmalloc_size_roundup(nr_pages * sizeof(void *));
-	return cost;
+	return size > KBUS_MSG_SLAB_MAX ? PAGE_ALIGN(size) : kmalloc_size_roundup(size);
 }
 
-static void kbus_msg_free_pages(struct kbus_msg *msg)
+static void *kbus_msg_alloc(size_t size)
 {
-	u32 i;
+	void *msg;
 
-	for (i = 0; i < msg->nr_pages && msg->pages[i]; i++) {
-		free_page((unsigned long)msg->pages[i]);
-		atomic_long_dec(&kbus_nr_pages);
-		cond_resched();
-	}
-	kvfree(msg->pages);
-}
-
-static bool kbus_msg_alloc_pages(struct kbus_msg *msg)
-{
-	u32 i;
-
-	msg->pages = kvcalloc(msg->nr_pages, sizeof(*msg->pages), KBUS_GFP);
-	if (!msg->pages)
-		return false;
-	for (i = 0; i < msg->nr_pages; i++) {
-		msg->pages[i] = (void *)__get_free_page(KBUS_GFP);
-		if (!msg->pages[i])
-			return false;
+	if (size <= KBUS_MSG_SLAB_MAX)
+		return kmalloc(size, KBUS_GFP);
+	/* Nobody looks for pages in a row. */
+	msg = alloc_pages_exact(size, KBUS_GFP & ~__GFP_DIRECT_RECLAIM);
+	if (!msg)
+		msg = __vmalloc(size, KBUS_GFP);
+	if (msg)
 		atomic_long_inc(&kbus_nr_pages);
-		cond_resched();
+	return msg;
+}
+
+static void kbus_msg_free(struct kbus_msg *msg)
+{
+	size_t size = struct_size(msg, head, msg->size);
+
+	kbus_msg_uncharge(msg);
+	if (size <= KBUS_MSG_SLAB_MAX) {
+		kfree(msg);
+		return;
 	}
-	return true;
+	atomic_long_dec(&kbus_nr_pages);
+	if (is_vmalloc_addr(msg))
+		vfree(msg);
+	else
+		free_pages_exact(msg, size);
 }
 
 /**
@@ -76,31 +69,23 @@ static bool kbus_msg_alloc_pages(struct kbus_msg *msg)
  */
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 {
-	u32 head_len = min_t(u32, len, KBUS_MSG_HEAD_MAX);
-	u32 nr_pages = DIV_ROUND_UP(len - head_len, PAGE_SIZE);
-	u32 cost = kbus_msg_cost(head_len, nr_pages);
+	size_t size = sizeof(struct kbus_msg) + len, cost = kbus_msg_cost(size);
 	struct kbus_msg *msg;
 
 	if (!kbus_user_charge(payer, cost))
 		return ERR_PTR(-ENOBUFS);
-	msg = kmalloc(struct_size(msg, head, head_len), KBUS_GFP);
+	msg = kbus_msg_alloc(size);
 	if (!msg) {
 		kbus_user_uncharge(payer, cost);
 		return ERR_PTR(-ENOMEM);
 	}
 	refcount_set(&msg->refs, 1);
+	msg->size = len;
 	msg->len = len;
 	msg->filled = 0;
-	msg->head_len = head_len;
 	msg->cost = cost;
-	msg->nr_pages = nr_pages;
 	msg->payer = payer;
-	msg->pages = NULL;
 	msg->queued_at = 0;
-	if (nr_pages && !kbus_msg_alloc_pages(msg)) {
-		kbus_msg_put(msg);
-		return ERR_PTR(-ENOMEM);
-	}
 	return msg;
 }
 
@@ -111,14 +96,6 @@ void kbus_msg_uncharge(struct kbus_msg *msg)
 		return;
 	kbus_user_uncharge(msg->payer, msg->cost);
 	msg->payer = NULL;
-}
-
-static void kbus_msg_free(struct kbus_msg *msg)
-{
-	kbus_msg_uncharge(msg);
-	if (msg->pages)
-		kbus_msg_free_pages(msg);
-	kfree(msg);
 }
 
 /* Not for whoever holds a spinlock, unless the message is one of KBUS's own. */
@@ -148,24 +125,6 @@ void kbus_msgs_free(struct kbus_msg *dead)
 	}
 }
 
-/* Where byte @pos of a message is */
-static u8 *kbus_msg_at(const struct kbus_msg *msg, u32 pos)
-{
-	u32 beyond = pos - msg->head_len;
-
-	if (pos < msg->head_len)
-		return (u8 *)msg->head + pos;
-	return msg->pages[beyond >> PAGE_SHIFT] + offset_in_page(beyond);
-}
-
-/* How many of the @count bytes from @pos on are in one piece */
-static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
-{
-	if (pos < msg->head_len)
-		return min(msg->head_len - pos, count);
-	return min_t(u32, PAGE_SIZE - offset_in_page(pos - msg->head_len), count);
-}
-
 /**
  * kbus_msg_fill() - copy more of a message from user memory
  * @msg: the message
@@ -176,15 +135,9 @@ static u32 kbus_msg_span(const struct kbus_msg *msg, u32 pos, u32 count)
  */
 int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from, u32 count)
 {
-	u32 pos = msg->filled, end = pos + count, span;
-
-	for (; pos < end; pos += span) {
-		span = kbus_msg_span(msg, pos, end - pos);
-		if (copy_from_iter(kbus_msg_at(msg, pos), span, from) != span)
-			return -EFAULT;
-		cond_resched();
-	}
-	msg->filled = end;
+	if (copy_from_iter(msg->head + msg->filled, count, from) != count)
+		return -EFAULT;
+	msg->filled += count;
 	return 0;
 }
 
@@ -201,7 +154,6 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 				    struct kbus_ksock *writer)
 {
 	struct kbus_message_header hdr;
-	struct iov_iter rest;
 	struct kbus_msg *msg;
 	u32 len;
 	int err;
@@ -221,13 +173,15 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 		return msg;
 
 	kbus_msg_append(msg, &hdr, sizeof(hdr));
-	iov_iter_ubuf(&rest, WRITE, (void __user *)from + sizeof(hdr), len - sizeof(hdr));
-	err = kbus_msg_fill(msg, &rest, len - sizeof(hdr)) ?: kbus_msg_check_filled(msg);
-	if (err) {
-		kbus_msg_put(msg);
-		return ERR_PTR(err);
+	err = -EFAULT;
+	if (!copy_from_user(msg->head + sizeof(hdr), from + sizeof(hdr), len - sizeof(hdr))) {
+		msg->filled = len;
+		err = kbus_msg_check_filled(msg);
 	}
-	return msg;
+	if (!err)
+		return msg;
+	kbus_msg_put(msg);
+	return ERR_PTR(err);
 }
 
 /**
@@ -244,24 +198,14 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 			struct iov_iter *to)
 {
 	struct kbus_message_header hdr = *kbus_msg_header(msg);
-	size_t done = 0, n;
-	u32 span;
+	u32 first = pos < sizeof(hdr) ? min_t(u32, sizeof(hdr) - pos, count) : 0;
+	size_t done = 0;
 
 	hdr.flags = flags;
-	while (done < count) {
-		if (pos < sizeof(hdr)) {
-			span = min_t(u32, sizeof(hdr) - pos, count - done);
-			n = copy_to_iter((u8 *)&hdr + pos, span, to);
-		} else {
-			span = kbus_msg_span(msg, pos, count - done);
-			n = copy_to_iter(kbus_msg_at(msg, pos), span, to);
-			cond_resched();
-		}
-		done += n;
-		pos += n;
-		if (n != span)
-			break;
-	}
+	if (first)
+		done = copy_to_iter((u8 *)&hdr + pos, first, to);
+	if (done == first)
+		done += copy_to_iter(msg->head + pos + first, count - first, to);
 	return done;
 }
 
@@ -269,12 +213,8 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to)
 {
 	struct kbus_message_header __user *hdr = to;
-	struct iov_iter iter;
 
-	if (msg->head_len == msg->len)
-		return !copy_to_user(to, msg->head, msg->len) && !put_user(flags, &hdr->flags);
-	iov_iter_ubuf(&iter, READ, to, msg->len);
-	return kbus_msg_to_iter(msg, 0, msg->len, flags, &iter) == msg->len;
+	return !copy_to_user(to, msg->head, msg->len) && !put_user(flags, &hdr->flags);
 }
 
 /* Is the field there, of a header of which @have bytes are? */
@@ -333,7 +273,7 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 
 	if (msg->filled < msg->len)
 		return 0;
-	guard = (const u32 *)kbus_msg_at(msg, msg->len - sizeof(*guard));
+	guard = (const u32 *)(msg->head + msg->len - sizeof(*guard));
 	return *guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
 }
 
@@ -345,10 +285,9 @@ struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len,
 			    ALIGN(max_data_len, 4) + sizeof(u32), payer);
 }
 
-/* Add bytes to a message, all of whose bytes from here on are in its head. */
 void kbus_msg_append(struct kbus_msg *msg, const void *bytes, u32 count)
 {
-	if (WARN_ON_ONCE(count > msg->head_len - msg->filled))
+	if (WARN_ON_ONCE(count > msg->size - msg->filled))
 		return;
 	memcpy(msg->head + msg->filled, bytes, count);
 	msg->filled += count;

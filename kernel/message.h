@@ -20,10 +20,8 @@ struct kbus_msg {
 	refcount_t refs;		/* the writer, and each queued copy */
 	u32 len;			/* bytes of the whole message, */
 	u32 filled;			/* and those that are there */
-	u32 head_len;			/* bytes in @head: all, or the header, the name and more */
-	u32 cost;			/* bytes of memory, whole objects and pages */
-	u32 nr_pages;
-	void **pages;			/* the bytes from @head_len on */
+	u32 size;			/* bytes that there is room for */
+	u32 cost;			/* bytes of memory, a whole object or whole pages */
 	struct kbus_user *payer;	/* is charged @cost until it is delivered, or NULL */
 	u64 queued_at;			/* ns, or 0 where nobody has asked */
 	struct kbus_msg *next_dead;	/* see kbus_msg_put_later() */

