@@ -14,9 +14,6 @@
 
 #include "kbus.h"
 
-/* About as many bytes as the line of a binding has */
-#define KBUS_BINDING_LINE	64
-
 static int kbus_bindings_show(struct seq_file *m, void *v)
 {
 	struct kbus_binding *b;
@@ -40,15 +37,7 @@ static int kbus_bindings_show(struct seq_file *m, void *v)
 
 static int kbus_bindings_open(struct inode *inode, struct file *file)
 {
-	size_t size = PAGE_SIZE;
-	struct kbus_dev *dev;
-	unsigned int i;
-
-	for (i = 0; (dev = kbus_dev_get(i)); i++) {
-		/* Only a guess: seq_file takes more if it needs more. */
-		size += (data_race(dev->nr_bindings) + 2) * KBUS_BINDING_LINE;
-	}
-	return single_open_size(file, kbus_bindings_show, NULL, size);
+	return single_open(file, kbus_bindings_show, NULL);
 }
 
 /* Where a line of stats is: those of a device follow each other, its own one first. */
