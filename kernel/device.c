@@ -6,7 +6,6 @@
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/slab.h>
-#include <linux/workqueue.h>
 
 #include "kbus.h"
 

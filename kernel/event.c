@@ -166,16 +166,18 @@ static struct kbus_binding *kbus_unbind_locked(struct kbus_ksock *ks, const char
 	};
 	struct kbus_binding *b = kbus_binding_find(ks, name, len, kind);
 	int err = 0;
+	bool told;
 
 	if (!b)
 		return ERR_PTR(-EINVAL);
 	s.msg = b->unbind_event;
+	told = s.msg && dev->report_binds;
 	spin_lock(&dev->lock);
-	if (s.msg && dev->report_binds)
+	if (told)
 		err = kbus_event_plan(&s);
 	if (!err) {
 		kbus_binding_unlink(b);
-		if (s.msg && dev->report_binds)
+		if (told)
 			kbus_event_commit(&s);
 		kbus_binding_drop_unread(b, dead, requests, wakes);
 	}

@@ -127,8 +127,8 @@ struct kbus_queue {
 	u32 lost_unreported;
 	u32 unreplied;			/* Requests popped and not answered */
 	bool report_lost;
-	bool only_once;
-	bool wants_times;		/* READ_ONCE(); a TRANSFER has asked when */
+	bool only_once;			/* READ_ONCE(), and so is: */
+	bool wants_times;		/* a TRANSFER has asked when */
 	bool events_ended;		/* a slot with ends_events is queued */
 	/* Messages that wait for room here, the oldest first (wait.c): */
 	struct list_head line;		/* those for which a task sleeps, */
@@ -221,10 +221,10 @@ struct kbus_dev {
 	u32 max_msg_size;		/* READ_ONCE(), so is: */
 	bool verbose;
 
-	struct mutex bind_lock;		/* with @lock, whoever changes: */
+	struct mutex bind_lock;		/* protects: */
+	bool report_binds;		/* READ_ONCE() without it; with @lock, whoever changes: */
 	struct list_head bindings;	/* kbus_binding.by_device, newest first */
 	u32 nr_bindings;
-	bool report_binds;
 
 	spinlock_t lock;		/* protects the rest */
 	struct rhashtable names;	/* kbus_name.by_hash */

@@ -312,6 +312,9 @@ void kbus_ksock_report_losses(struct kbus_ksock *ks)
 
 	if (likely(!READ_ONCE(ks->q.report_lost)))
 		return;
+	/* Nothing to tell, and all is ready for when there is */
+	if (READ_ONCE(ks->lost_msg) && !READ_ONCE(ks->q.lost_unreported))
+		return;
 	/* Whoever reads the next message tries again if there is no memory. */
 	if (!READ_ONCE(ks->lost_msg) && kbus_ksock_prepare_report(ks))
 		return;

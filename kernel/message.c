@@ -147,8 +147,8 @@ int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from, u32 count)
  * @available: how many bytes there are; it may be followed by others
  * @writer: whose user is charged until the message is delivered
  *
- * Return: the message, or an ERR_PTR() of kbus_msg_new(), kbus_msg_fill() or
- * kbus_msg_check_header(); -EINVAL too if it is not whole.
+ * Return: the message, or an ERR_PTR() of kbus_msg_new() or kbus_msg_check_header();
+ * -EFAULT, or -EINVAL too if it is not whole.
  */
 struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 				    struct kbus_ksock *writer)

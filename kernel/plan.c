@@ -38,7 +38,7 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	plan->takes_answer = is_answer && kbus_queue_takes_answer(q, s->msg->len);
 	plan->has_line = !list_empty(&q->line);
 	plan->only_once = READ_ONCE(q->only_once);
-	s->wants_time |= q->wants_times;
+	s->wants_time |= READ_ONCE(q->wants_times);
 	spin_unlock(&q->lock);
 	return plan;
 }
@@ -326,7 +326,6 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 	struct kbus_dev *dev = ks->dev;
 	struct kbus_msg *msg = ks->lost_msg;
 	struct kbus_queue *q = &ks->q;
-	LIST_HEAD(slots);
 	u32 lost = 0;
 
 	lockdep_assert_held(&dev->lock);
@@ -346,7 +345,7 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 	kbus_send_set_id(dev, msg);
 	dev->sent++;
 	trace_send(dev->index, kbus_msg_header(msg), msg->len);
-	msg->queued_at = q->wants_times ? ktime_get_ns() : 0;
+	msg->queued_at = READ_ONCE(q->wants_times) ? ktime_get_ns() : 0;
 	/* It is charged to the same user already. Whoever reads makes another one. */
 	msg->payer = NULL;
 	ks->lost_msg = NULL;

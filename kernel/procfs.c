@@ -76,7 +76,8 @@ static void kbus_show_dev(struct seq_file *m, struct kbus_dev *dev)
 		   atomic_read(&dev->nr_ksocks), dev->nr_bindings, dev->sent,
 		   dev->last_serial);
 	seq_printf(m, " max_message_size=%u report_replier_binds=%d verbose=%d",
-		   READ_ONCE(dev->max_msg_size), dev->report_binds, READ_ONCE(dev->verbose));
+		   READ_ONCE(dev->max_msg_size), READ_ONCE(dev->report_binds),
+		   READ_ONCE(dev->verbose));
 	seq_printf(m, " waiting=%u events_aside=%u\n", dev->nr_waits,
 		   atomic_read(&dev->events_aside));
 	spin_unlock(&dev->lock);
@@ -102,7 +103,8 @@ static void kbus_show_ksock(struct seq_file *m, struct kbus_dev *dev, u32 id)
 		   ks->q.count_max, ks->q.bytes_max, ks->sent, ks->q.received, ks->q.lost);
 	seq_printf(m, " bindings=%u awaiting=%u owed=%u unreplied=%u", ks->nr_bindings,
 		   ks->nr_requests, ks->nr_owed, ks->q.unreplied);
-	seq_printf(m, " only_once=%d waiting=%d\n", ks->q.only_once, ks->wait.since > 0);
+	seq_printf(m, " only_once=%d waiting=%d\n", READ_ONCE(ks->q.only_once),
+		   ks->wait.since > 0);
 	spin_unlock(&ks->q.lock);
 	spin_unlock(&dev->lock);
 }

@@ -75,18 +75,6 @@ def cgroup(new_cgroup: NewCgroup) -> Path:
     return new_cgroup("kbus-test")
 
 
-@pytest.fixture
-def cpu_max(cgroup: Path) -> Path:
-    """What the processes of a new cgroup may use of the processors: all, so far."""
-    if "cpu" not in (cgroup.parent / "cgroup.controllers").read_text().split():
-        pytest.skip("there is no controller of processors")
-    (cgroup.parent / "cgroup.subtree_control").write_text("+cpu")
-    # The first limit switches on what looks after limits.
-    with one_processor():
-        (cgroup / "cpu.max").write_text("1000000 1000000")
-    return cgroup / "cpu.max"
-
-
 def _is_empty(group: Path) -> bool:
     return not (group / "cgroup.procs").read_text()
 
@@ -99,11 +87,6 @@ def enter(group: Path) -> None:
 def current(group: Path) -> int:
     """Bytes that the cgroup is charged for, and some that each processor has in advance for it."""
     return int((group / "memory.current").read_text())
-
-
-def peak(group: Path) -> int:
-    """The most that `current` has been."""
-    return int((group / "memory.peak").read_text())
 
 
 def events(group: Path) -> dict[str, int]:

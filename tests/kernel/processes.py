@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
+import importlib
 import os
 import pickle
 import select
@@ -14,16 +14,15 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from kbus import Ksock, refusals
+from kbus import Ksock
 from tests.kernel import raw, stand_in
 from tests.kernel.helpers import IOCTL, PATIENCE, POLL, blocked_in, ksock_stats, wait_until
 
 NOBODY = 65534
-assert refusals, "a child that becomes NOBODY may not read the package any more, which imports this late"
 LOOKERS = 4242
 """A group that may look at /proc/kbus while tests run, and may do nothing else."""
 THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
@@ -34,8 +33,10 @@ CLONE_NEWPID = 0x20000000
 
 Result = TypeVar("Result")
 
+# The package imports it late, when a child that has become NOBODY may not read it any more.
+importlib.import_module("kbus.refusals")
+
 _PR_SET_DUMPABLE = 4
-_new_users = itertools.count(20_000)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -104,11 +105,6 @@ def opened_by(ksock: Callable[[], Ksock], uid: int) -> Ksock:
         return ksock()
     finally:
         os.setresuid(0, 0, 0)
-
-
-def new_user() -> int:
-    """A uid that no test has had: KBUS remembers for a while what a user has cost others."""
-    return next(_new_users)
 
 
 class Child:
@@ -277,29 +273,3 @@ def processor_1_taken() -> Iterator[int]:
         os.sched_setaffinity(0, before)
         for file, value in values.items():
             file.write_text(value)
-
-
-def _workers() -> dict[str, float]:
-    """Seconds of processor time that each of the kernel's workers has had so far."""
-    seconds = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
-            if name.startswith("kworker/"):
-                ticks = sum(map(int, rest.split()[11:13]))
-                seconds[path.parent.name] = ticks / os.sysconf("SC_CLK_TCK")
-    return seconds
-
-
-def workers_share(seconds: float) -> float:
-    """How much of a processor the kernel's workers take, in so many seconds from now; 1 is all of one.
-
-    A worker may end at any time: what it has had in the last half of a second before that is not there.
-    """
-    began, worked, before = time.monotonic(), 0.0, _workers()
-    while (passed := time.monotonic() - began) < seconds:
-        time.sleep(0.5)
-        after = _workers()
-        worked += sum(had - before.get(worker, 0.0) for worker, had in after.items())
-        before = after
-    return worked / passed

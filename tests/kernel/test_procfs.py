@@ -213,13 +213,6 @@ def test_ksocks_come_by_their_ids(ksock: OpenKsock) -> None:
     ]
 
 
-def open_and_close_for_ever() -> None:
-    while True:
-        fds = [os.open("/dev/kbus0", os.O_RDONLY | os.O_CLOEXEC) for _ in range(50)]
-        for fd in fds:
-            os.close(fd)
-
-
 def test_each_line_of_stats_is_words_and_pairs(ksock: OpenKsock) -> None:
     ksock()
     for line in stats_text().splitlines():
