@@ -319,7 +319,8 @@ lint:
 	$(MAKE) -s -j2 --output-sync lint-kernel lint-programs docs
 
 lint-kernel:
-	@+tests/lint/kernel.sh $(LINT_KERNELS)
+	@$(PYTHON) -m tests.lint.circles
+	+tests/lint/kernel.sh $(LINT_KERNELS)
 
 lint-programs:
 	@$(venv)

@@ -96,6 +96,8 @@ struct kbus_wakes {
 
 void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
 void kbus_wakes_flush(struct kbus_wakes *wakes);
+size_t kbus_ksock_cost(void);
+void kbus_ksock_put(struct kbus_ksock *ks);
 int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
 		     u64 arg, ktime_t until);
 
@@ -333,6 +335,8 @@ int kbus_send(struct kbus_ksock *ks, bool waiting, ktime_t until, struct kbus_ms
 int kbus_send_msgs(struct kbus_ksock *ks, struct kbus_msg **msgs, unsigned int count,
 		   ktime_t until, struct kbus_msg_id *ids, unsigned int *sent);
 void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes);
+void kbus_ksock_report_losses(struct kbus_ksock *ks);
+int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 /* ---- request.c: Requests that wait for their answer ---- */
 
@@ -435,13 +439,9 @@ static inline void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *k
 		kbus_wakes_add_waited(wakes, ks, events);
 }
 
-void kbus_ksock_put(struct kbus_ksock *ks);
 void kbus_ksock_drop_out(struct kbus_ksock *ks);
-void kbus_ksock_report_losses(struct kbus_ksock *ks);
-int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on);
 
 /* ---- ioctl.c, transfer.c, procfs.c ---- */
-
 long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __user *arg);
 int kbus_procfs_init(void);

@@ -9,27 +9,6 @@
 
 #include "kbus.h"
 
-static size_t kbus_ksock_cost(void)
-{
-	return kmalloc_size_roundup(sizeof(struct kbus_ksock));
-}
-
-static void kbus_ksock_free(struct kbus_ksock *ks)
-{
-	kbus_msg_put(ks->lost_msg);
-	put_pid(ks->pid);
-	kbus_user_uncharge(ks->user, kbus_ksock_cost());
-	kbus_user_put(ks->user);
-	kfree(ks);
-}
-
-/* The last reference may go under the device's lock. */
-void kbus_ksock_put(struct kbus_ksock *ks)
-{
-	if (refcount_dec_and_test(&ks->refs))
-		kbus_ksock_free(ks);
-}
-
 /* A KSock with a queue, which counts for the current user */
 static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 {
@@ -95,7 +74,7 @@ static int kbus_ksock_open(struct inode *inode, struct file *file)
 	if (err < 0) {
 		kbus_queue_free(ks);
 		atomic_dec(&ks->user->ksocks);
-		kbus_ksock_free(ks);
+		kbus_ksock_put(ks);
 		return err == -EBUSY ? -EMFILE : err;
 	}
 	atomic_inc(&dev->nr_ksocks);
@@ -272,56 +251,6 @@ static __poll_t kbus_ksock_poll(struct file *file, poll_table *table)
 	    (!READ_ONCE(ks->wait.since) || READ_ONCE(ks->wait.ready)))
 		events |= EPOLLOUT | EPOLLWRNORM;
 	return events;
-}
-
-/* Have ready what the next report of lost messages needs. Return 0, -ENOBUFS or -ENOMEM. */
-static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
-{
-	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
-						  ks->user);
-
-	if (IS_ERR(msg))
-		return PTR_ERR(msg);
-	spin_lock(&ks->dev->lock);
-	if (!ks->lost_msg)
-		swap(ks->lost_msg, msg);
-	spin_unlock(&ks->dev->lock);
-	kbus_msg_put(msg);
-	return 0;
-}
-
-/* Switch REPORTLOST. Return 0, -ENOBUFS or -ENOMEM. */
-int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
-{
-	int err = on ? kbus_ksock_prepare_report(ks) : 0;
-
-	if (err)
-		return err;
-	spin_lock(&ks->q.lock);
-	ks->q.report_lost = on;
-	if (!on)
-		ks->q.lost_unreported = 0;
-	spin_unlock(&ks->q.lock);
-	return 0;
-}
-
-/* There may be room in this KSock's queue to tell it what it has missed. */
-void kbus_ksock_report_losses(struct kbus_ksock *ks)
-{
-	struct kbus_wakes wakes = KBUS_WAKES();
-
-	if (likely(!READ_ONCE(ks->q.report_lost)))
-		return;
-	/* Nothing to tell, and all is ready for when there is */
-	if (READ_ONCE(ks->lost_msg) && !READ_ONCE(ks->q.lost_unreported))
-		return;
-	/* Whoever reads the next message tries again if there is no memory. */
-	if (!READ_ONCE(ks->lost_msg) && kbus_ksock_prepare_report(ks))
-		return;
-	spin_lock(&ks->dev->lock);
-	kbus_send_report_lost(ks, &wakes);
-	spin_unlock(&ks->dev->lock);
-	kbus_wakes_flush(&wakes);
 }
 
 const struct file_operations kbus_fops = {

@@ -353,3 +353,53 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 	kbus_msg_put(msg);
 	kbus_queue_push(q, &ks->plan.slots, false, false, wakes);
 }
+
+/* Have ready what the next report of lost messages needs. Return 0, -ENOBUFS or -ENOMEM. */
+static int kbus_ksock_prepare_report(struct kbus_ksock *ks)
+{
+	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_MESSAGES_LOST), sizeof(u32),
+						  ks->user);
+
+	if (IS_ERR(msg))
+		return PTR_ERR(msg);
+	spin_lock(&ks->dev->lock);
+	if (!ks->lost_msg)
+		swap(ks->lost_msg, msg);
+	spin_unlock(&ks->dev->lock);
+	kbus_msg_put(msg);
+	return 0;
+}
+
+/* Switch REPORTLOST. Return 0, -ENOBUFS or -ENOMEM. */
+int kbus_ksock_report_lost(struct kbus_ksock *ks, bool on)
+{
+	int err = on ? kbus_ksock_prepare_report(ks) : 0;
+
+	if (err)
+		return err;
+	spin_lock(&ks->q.lock);
+	ks->q.report_lost = on;
+	if (!on)
+		ks->q.lost_unreported = 0;
+	spin_unlock(&ks->q.lock);
+	return 0;
+}
+
+/* There may be room in this KSock's queue to tell it what it has missed. */
+void kbus_ksock_report_losses(struct kbus_ksock *ks)
+{
+	struct kbus_wakes wakes = KBUS_WAKES();
+
+	if (likely(!READ_ONCE(ks->q.report_lost)))
+		return;
+	/* Nothing to tell, and all is ready for when there is */
+	if (READ_ONCE(ks->lost_msg) && !READ_ONCE(ks->q.lost_unreported))
+		return;
+	/* Whoever reads the next message tries again if there is no memory. */
+	if (!READ_ONCE(ks->lost_msg) && kbus_ksock_prepare_report(ks))
+		return;
+	spin_lock(&ks->dev->lock);
+	kbus_send_report_lost(ks, &wakes);
+	spin_unlock(&ks->dev->lock);
+	kbus_wakes_flush(&wakes);
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waking those who sleep or poll at a KSock.
+ * Waking those who sleep or poll at a KSock, which stays until that is done.
  *
  * Whoever has changed something collects the KSocks to wake in a struct
  * kbus_wakes while it holds locks, and wakes them when it has dropped the last
@@ -9,10 +9,33 @@
  * the change too.
  */
 #include <linux/hrtimer.h>
+#include <linux/pid.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 
 #include "kbus.h"
+
+/* Bytes that a KSock takes, but for its queue */
+size_t kbus_ksock_cost(void)
+{
+	return kmalloc_size_roundup(sizeof(struct kbus_ksock));
+}
+
+static void kbus_ksock_free(struct kbus_ksock *ks)
+{
+	kbus_msg_put(ks->lost_msg);
+	put_pid(ks->pid);
+	kbus_user_uncharge(ks->user, kbus_ksock_cost());
+	kbus_user_put(ks->user);
+	kfree(ks);
+}
+
+/* The last reference may go under the device's lock. */
+void kbus_ksock_put(struct kbus_ksock *ks)
+{
+	if (refcount_dec_and_test(&ks->refs))
+		kbus_ksock_free(ks);
+}
 
 /* See kbus_wakes_add(); somebody waits there. */
 void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events)

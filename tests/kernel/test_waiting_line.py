@@ -112,6 +112,31 @@ def test_a_slot_that_is_not_needed_any_more_is_room(ksock: OpenKsock) -> None:
     assert texts(full) == [b"room"]
 
 
+@pytest.mark.smp("UNBIND on one processor, SEND on the other")
+@pytest.mark.rule(10, 20, 41)
+@pytest.mark.abi("UNBIND")
+def test_room_that_an_unbind_makes_is_there_at_once(ksock: OpenKsock, child: StartChild) -> None:
+    """A queue has as many slots as it says, also while what was in them is being freed."""
+    full, sender = ksock(), ksock()
+    full.bind("$.B")
+    full.set_max_messages(50)
+
+    def send() -> Ksock:
+        other = Ksock()
+        run_for_ever(lambda: raw.send(other, raw.message(b"$.B")))
+        return other
+
+    child(send)
+    for _ in range(reduced(300)):
+        full.bind("$.A")
+        for _ in range(50):
+            raw.send(sender, raw.message(b"$.A", bytes(5000)))
+        full.unbind("$.A")
+        assert full.num_messages() <= 50
+        for _ in range(50):
+            full.next_msg()
+
+
 @contextmanager
 def left_by_signal(ksock: Ksock, packet: bytes, child: StartChild) -> Iterator[Callable[[], None]]:
     with handler(signal.SIGUSR1, restart=False):
