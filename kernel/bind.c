@@ -168,28 +168,6 @@ struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t
 	return kbus_name_before(dev, name, len, hash, 0, first);
 }
 
-/*
- * kbus_name_match(), for the price of a comparison if the message before had the same name,
- * and nothing has changed since. The other names that a message's name matches follow from
- * the first of them, so that their next_match is still right.
- */
-struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *route,
-				   const char *name, size_t len)
-{
-	lockdep_assert_held(&dev->lock);
-	/* The names of KBUS's own may be sent to in replies only. */
-	if (len > sizeof(route->name) || kbus_name_is_kbus(name, len))
-		return kbus_name_match(dev, name, len);
-	if (route->at != dev->bindings_changed || route->len != len ||
-	    memcmp(route->name, name, len)) {
-		route->len = len;
-		memcpy(route->name, name, len);
-		route->match = kbus_name_match(dev, name, len);
-		route->at = dev->bindings_changed;
-	}
-	return route->match;
-}
-
 /* The R binding that gets a Request whose name has these matches, or NULL */
 struct kbus_binding *kbus_match_replier(struct kbus_name *match)
 {
@@ -224,8 +202,8 @@ static void kbus_name_put(struct kbus_name *name)
 
 static size_t kbus_binding_cost(const struct kbus_binding *b)
 {
-	return kmalloc_size_roundup(sizeof(*b)) +
-		kmalloc_size_roundup(struct_size(b->name, name, b->name->len + 1));
+	return kbus_memory_cost(sizeof(*b)) +
+		kbus_memory_cost(struct_size(b->name, name, b->name->len + 1));
 }
 
 /**

@@ -76,6 +76,8 @@ void kbus_user_put(struct kbus_user *user);
 bool kbus_user_count(atomic_t *counter, unsigned int limit);
 bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
+size_t kbus_memory_cost(size_t size);
+void *kbus_user_alloc(struct kbus_user *user, size_t size, gfp_t flags, u32 *charged);
 
 /* ---- name.c: the syntax of names ---- */
 
@@ -96,7 +98,6 @@ struct kbus_wakes {
 
 void kbus_wakes_add_waited(struct kbus_wakes *wakes, struct kbus_ksock *ks, __poll_t events);
 void kbus_wakes_flush(struct kbus_wakes *wakes);
-size_t kbus_ksock_cost(void);
 void kbus_ksock_put(struct kbus_ksock *ks);
 int kbus_sleep_until(struct kbus_ksock *ks, bool (*holds)(struct kbus_ksock *ks, u64 arg),
 		     u64 arg, ktime_t until);
@@ -108,13 +109,13 @@ struct kbus_slot {
 	struct list_head node;		/* in a list of the queue, or in kbus_plan.slots */
 	struct kbus_msg *msg;
 	struct kbus_request *request;	/* that whoever reads this copy must answer, or NULL */
-	u64 binding;			/* serial of the binding by which it came, or 0 */
-	bool is_extra;			/* over the queue's limit, for an unbind event; */
-	bool ends_events;		/* of these, a KBUS_NAME_UNBIND_EVENTS_LOST */
+	u64 binding : 62;		/* serial of the binding by which it came, or 0 */
+	u64 is_extra : 1;		/* over the queue's limit, for an unbind event; */
+	u64 ends_events : 1;		/* of these, a KBUS_NAME_UNBIND_EVENTS_LOST */
 };
 
 struct kbus_queue {
-	/* Protects all of it but @free and @nr_slots */
+	/* Protects all of it down to @kept */
 	spinlock_t lock;
 	struct list_head copies;	/* slots in the order of reading */
 	struct list_head freed;		/* those that readers have given back */
@@ -139,7 +140,10 @@ struct kbus_queue {
 	struct list_head kept;		/* and those kept after EAGAIN or EINTR */
 	/* kbus_dev.lock: */
 	struct list_head free;		/* slots that may be used */
-	u32 nr_slots;			/* all but those that are extra */
+	/* kbus_ksock.in_lock: */
+	struct kbus_slots *slots;	/* all but those that are extra, */
+	u32 nr_slots;			/* so many, */
+	size_t slots_cost;		/* and what they take of the user's bytes */
 };
 
 /* Bytes for which there is room with each slot that is set aside: the longest status */
@@ -147,8 +151,6 @@ struct kbus_queue {
 	(sizeof(struct kbus_message_header) +				\
 	 ALIGN(sizeof(KBUS_NAME_REPLIER_GONEAWAY) - 1, 4) + sizeof(u32))
 
-int kbus_queue_cache_init(void);
-void kbus_queue_cache_exit(void);
 int kbus_queue_init(struct kbus_ksock *ks);
 int kbus_queue_resize(struct kbus_ksock *ks, u32 limit, struct kbus_wakes *wakes);
 void kbus_queue_free(struct kbus_ksock *ks);
@@ -159,7 +161,6 @@ bool kbus_queue_takes_answer(const struct kbus_queue *q, u32 len);
 bool kbus_queue_set_slot_aside(struct kbus_queue *q);
 void kbus_queue_release_slot(struct kbus_queue *q, struct kbus_wakes *wakes);
 struct kbus_slot *kbus_slot_extra(void);
-void kbus_slot_free(struct kbus_slot *slot);
 void kbus_slot_give_back(struct kbus_queue *q, struct kbus_slot *slot);
 void kbus_queue_push(struct kbus_queue *q, struct list_head *slots, bool urgent,
 		     bool is_answer, struct kbus_wakes *wakes);
@@ -302,8 +303,6 @@ struct kbus_binding *kbus_binding_find(struct kbus_ksock *ks, const char *name, 
 				       u32 kind);
 struct kbus_name *kbus_name_find(struct kbus_dev *dev, const char *name, size_t len);
 struct kbus_name *kbus_name_match(struct kbus_dev *dev, const char *name, size_t len);
-struct kbus_name *kbus_route_match(struct kbus_dev *dev, struct kbus_route *route,
-				   const char *name, size_t len);
 struct kbus_binding *kbus_match_replier(struct kbus_name *match);
 
 /* ---- send.c: one message to everybody that it concerns ---- */
@@ -354,6 +353,7 @@ struct kbus_request {
 	struct list_head by_replier;	/* kbus_ksock.owed, or a list of those to be failed */
 	struct kbus_slot *slot;		/* of the unread flagged copy; replier's queue lock */
 	struct kbus_msg *status;	/* what KBUS answers if nobody else does */
+	u32 cost;			/* bytes that the sender's user is charged */
 };
 
 int kbus_requests_init(struct kbus_dev *dev);

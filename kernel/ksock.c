@@ -42,14 +42,14 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	if (!kbus_user_count(&ks->user->ksocks, READ_ONCE(kbus_max_user_ksocks)))
 		goto put_user;
 	err = -ENOBUFS;
-	if (!kbus_user_charge(ks->user, kbus_ksock_cost()))
+	if (!kbus_user_charge(ks->user, kbus_memory_cost(sizeof(*ks))))
 		goto uncount;
 	ks->pid = get_pid(task_tgid(current));
 	err = kbus_queue_init(ks);
 	if (!err)
 		return ks;
 	put_pid(ks->pid);
-	kbus_user_uncharge(ks->user, kbus_ksock_cost());
+	kbus_user_uncharge(ks->user, kbus_memory_cost(sizeof(*ks)));
 uncount:
 	atomic_dec(&ks->user->ksocks);
 put_user:

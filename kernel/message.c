@@ -1,63 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * One message: from user bytes to an object that queues share, and back.
- *
- * It is one piece of memory: a slab object; or pages, with what is left over of them given
- * back; or, if there are not so many in a row, pages that are mapped.
  */
-#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include <linux/vmalloc.h>
 
 #include "kbus.h"
 
-/* Longer messages are not slab objects. */
-#define KBUS_MSG_SLAB_MAX	4096
-
-/* kmemleak does not see pages, so they are counted. */
-static atomic_long_t kbus_nr_pages;
-
-void kbus_msg_exit(void)
-{
-	WARN_ON(atomic_long_read(&kbus_nr_pages));
-}
-
-/* What a message with its object takes: a whole slab object, or whole pages */
-static size_t kbus_msg_cost(size_t size)
-{
-	return size > KBUS_MSG_SLAB_MAX ? PAGE_ALIGN(size) : kmalloc_size_roundup(size);
-}
-
-static void *kbus_msg_alloc(size_t size)
-{
-	void *msg;
-
-	if (size <= KBUS_MSG_SLAB_MAX)
-		return kmalloc(size, KBUS_GFP);
-	/* Nobody looks for pages in a row. */
-	msg = alloc_pages_exact(size, KBUS_GFP & ~__GFP_DIRECT_RECLAIM);
-	if (!msg)
-		msg = __vmalloc(size, KBUS_GFP);
-	if (msg)
-		atomic_long_inc(&kbus_nr_pages);
-	return msg;
-}
-
 static void kbus_msg_free(struct kbus_msg *msg)
 {
-	size_t size = struct_size(msg, head, msg->size);
-
 	kbus_msg_uncharge(msg);
-	if (size <= KBUS_MSG_SLAB_MAX) {
-		kfree(msg);
-		return;
-	}
-	atomic_long_dec(&kbus_nr_pages);
-	if (is_vmalloc_addr(msg))
-		vfree(msg);
-	else
-		free_pages_exact(msg, size);
+	kvfree(msg);
 }
 
 /**
@@ -69,16 +22,12 @@ static void kbus_msg_free(struct kbus_msg *msg)
  */
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 {
-	size_t size = sizeof(struct kbus_msg) + len, cost = kbus_msg_cost(size);
 	struct kbus_msg *msg;
+	u32 cost;
 
-	if (!kbus_user_charge(payer, cost))
-		return ERR_PTR(-ENOBUFS);
-	msg = kbus_msg_alloc(size);
-	if (!msg) {
-		kbus_user_uncharge(payer, cost);
-		return ERR_PTR(-ENOMEM);
-	}
+	msg = kbus_user_alloc(payer, sizeof(*msg) + len, 0, &cost);
+	if (IS_ERR(msg))
+		return msg;
 	refcount_set(&msg->refs, 1);
 	msg->size = len;
 	msg->len = len;

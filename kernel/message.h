@@ -48,7 +48,6 @@ void kbus_msgs_free(struct kbus_msg *dead);
 int kbus_msg_check_header(const struct kbus_message_header *hdr, u32 have, u32 max_len,
 			  u32 *len);
 int kbus_msg_check_filled(const struct kbus_msg *msg);
-void kbus_msg_exit(void);
 
 static inline struct kbus_message_header *kbus_msg_header(const struct kbus_msg *msg)
 {

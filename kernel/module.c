@@ -151,20 +151,12 @@ static int __init kbus_init(void)
 	if (!kbus_max_user_bytes)
 		kbus_max_user_bytes = kbus_default_user_bytes();
 
-	err = kbus_queue_cache_init();
-	if (err)
-		return err;
 	err = kbus_procfs_init();
 	if (err)
-		goto queue_cache_exit;
+		return err;
 	err = kbus_devs_init();
 	if (err)
-		goto procfs_exit;
-	return 0;
-procfs_exit:
-	kbus_procfs_exit();
-queue_cache_exit:
-	kbus_queue_cache_exit();
+		kbus_procfs_exit();
 	return err;
 }
 
@@ -172,8 +164,6 @@ static void __exit kbus_exit(void)
 {
 	kbus_procfs_exit();
 	kbus_devs_exit();
-	kbus_queue_cache_exit();
-	kbus_msg_exit();
 }
 
 module_init(kbus_init);

@@ -86,7 +86,7 @@ static void kbus_send_set_aside(struct kbus_send *s, struct kbus_plan *plan, u64
 		return;
 	}
 	if (!slot || !s->end || ks->q.events_ended || !kbus_user_charge(ks->user, s->end->cost)) {
-		kbus_slot_free(slot);
+		kfree(slot);
 		return;
 	}
 	slot->ends_events = true;
@@ -238,16 +238,22 @@ static int kbus_plan_reserve(struct kbus_send *s, struct kbus_plan *plan)
  */
 int kbus_send_reserve(struct kbus_send *s)
 {
+	bool others = false;
 	struct kbus_plan *plan;
-	int pass, err = 0;
+	int err = 0;
 
-	list_for_each_entry(plan, &s->plans, node)
+	list_for_each_entry(plan, &s->plans, node) {
 		kbus_plan_set_must(s, plan);
+		if (!plan->must && !plan->is_answer)
+			others = true;
+		else if (!err)
+			err = kbus_plan_reserve(s, plan);
+	}
 	/* Those who may do without come last, so that they take no bytes from the others. */
-	for (pass = 0; pass < 2; pass++) {
+	if (others && !err) {
 		list_for_each_entry(plan, &s->plans, node) {
-			if (!err && (plan->must || plan->is_answer) == !pass)
-				err = kbus_plan_reserve(s, plan);
+			if (!plan->must && !plan->is_answer)
+				kbus_plan_charge(s, plan);
 		}
 	}
 	if (err != -EAGAIN)

@@ -14,65 +14,20 @@
 #include "kbus.h"
 #include "trace.h"
 
-static struct kmem_cache *kbus_slot_cache;
-
-int kbus_queue_cache_init(void)
-{
-	kbus_slot_cache = KMEM_CACHE(kbus_slot, SLAB_ACCOUNT);
-	return kbus_slot_cache ? 0 : -ENOMEM;
-}
-
-void kbus_queue_cache_exit(void)
-{
-	kmem_cache_destroy(kbus_slot_cache);
-}
-
-static size_t kbus_slots_cost(u32 count)
-{
-	return (size_t)count * sizeof(struct kbus_slot);
-}
-
-static void kbus_slots_free(struct list_head *slots)
-{
-	struct kbus_slot *slot, *next;
-
-	list_for_each_entry_safe(slot, next, slots, node) {
-		kmem_cache_free(kbus_slot_cache, slot);
-		cond_resched();
-	}
-}
-
-static int kbus_slots_new(struct list_head *slots, u32 count)
-{
-	struct kbus_slot *slot;
-
-	while (count--) {
-		slot = kmem_cache_zalloc(kbus_slot_cache, KBUS_GFP);
-		if (!slot) {
-			kbus_slots_free(slots);
-			return -ENOMEM;
-		}
-		list_add(&slot->node, slots);
-		cond_resched();
-	}
-	return 0;
-}
+/* Slots that were allocated together, and stay until the KSock is closed */
+struct kbus_slots {
+	struct kbus_slots *next;
+	struct kbus_slot slot[];
+};
 
 /* A slot over the limit of whatever queue it goes to, or NULL; no sleep */
 struct kbus_slot *kbus_slot_extra(void)
 {
-	struct kbus_slot *slot = kmem_cache_zalloc(kbus_slot_cache, KBUS_GFP_NOW);
+	struct kbus_slot *slot = kzalloc(sizeof(*slot), KBUS_GFP_NOW);
 
 	if (slot)
 		slot->is_extra = true;
 	return slot;
-}
-
-/* Free a slot that is extra, or NULL. */
-void kbus_slot_free(struct kbus_slot *slot)
-{
-	if (slot)
-		kmem_cache_free(kbus_slot_cache, slot);
 }
 
 /* The slot was not used after all. */
@@ -82,16 +37,39 @@ void kbus_slot_give_back(struct kbus_queue *q, struct kbus_slot *slot)
 	list_del(&slot->node);
 	if (slot->is_extra) {
 		atomic_dec(&kbus_queue_ksock(q)->dev->events_aside);
-		kbus_slot_free(slot);
+		kfree(slot);
 	} else {
 		list_add(&slot->node, &q->free);
 	}
 }
 
+/* Have that many more slots. Return 0, -ENOBUFS or -ENOMEM. */
+static int kbus_queue_add_slots(struct kbus_ksock *ks, u32 count)
+{
+	struct kbus_slots *slots;
+	struct kbus_queue *q = &ks->q;
+	LIST_HEAD(free);
+	u32 cost;
+
+	slots = kbus_user_alloc(ks->user, struct_size(slots, slot, count), __GFP_ZERO, &cost);
+	if (IS_ERR(slots))
+		return PTR_ERR(slots);
+	slots->next = q->slots;
+	q->slots = slots;
+	q->nr_slots += count;
+	q->slots_cost += cost;
+	while (count--)
+		list_add(&slots->slot[count].node, &free);
+	spin_lock(&ks->dev->lock);
+	list_splice(&free, &q->free);
+	spin_unlock(&ks->dev->lock);
+	return 0;
+}
+
 /**
  * kbus_queue_resize() - set how many messages a queue takes
  * @ks: whose; its in_lock is held, or it is not open yet
- * @limit: so many
+ * @limit: so many; if there were ever more, the slots for them stay
  * @wakes: gets those who may go on
  *
  * Return: 0, -ENOBUFS or -ENOMEM.
@@ -99,31 +77,15 @@ void kbus_slot_give_back(struct kbus_queue *q, struct kbus_slot *slot)
 int kbus_queue_resize(struct kbus_ksock *ks, u32 limit, struct kbus_wakes *wakes)
 {
 	struct kbus_queue *q = &ks->q;
-	u32 more = limit > q->nr_slots ? limit - q->nr_slots : 0, needed, less = 0;
-	LIST_HEAD(slots);
-	int err;
+	int err = limit > q->nr_slots ? kbus_queue_add_slots(ks, limit - q->nr_slots) : 0;
 
-	if (!kbus_user_charge(ks->user, kbus_slots_cost(more)))
-		return -ENOBUFS;
-	err = kbus_slots_new(&slots, more);
-	if (err) {
-		kbus_user_uncharge(ks->user, kbus_slots_cost(more));
+	if (err)
 		return err;
-	}
-
 	spin_lock(&ks->dev->lock);
 	spin_lock(&q->lock);
-	list_splice_init(&q->freed, &q->free);
-	list_splice_init(&slots, &q->free);
-	q->nr_slots += more;
 	q->limit = limit;
-	needed = max(limit, q->count + q->set_aside);
-	for (; q->nr_slots > needed; q->nr_slots--, less++)
-		list_move(q->free.next, &slots);
 	kbus_queue_unlock(q, wakes);
 	spin_unlock(&ks->dev->lock);
-	kbus_slots_free(&slots);
-	kbus_user_uncharge(ks->user, kbus_slots_cost(less));
 	return 0;
 }
 
@@ -147,6 +109,7 @@ int kbus_queue_init(struct kbus_ksock *ks)
 void kbus_queue_free(struct kbus_ksock *ks)
 {
 	struct kbus_queue *q = &ks->q;
+	struct kbus_slots *slots;
 	struct kbus_slot *slot;
 	struct kbus_msg *msg;
 
@@ -158,9 +121,12 @@ void kbus_queue_free(struct kbus_ksock *ks)
 		kbus_copy_put(ks, msg);
 		cond_resched();
 	} while (msg);
-	kbus_slots_free(&q->freed);
-	kbus_slots_free(&q->free);
-	kbus_user_uncharge(ks->user, kbus_slots_cost(q->nr_slots));
+	while (q->slots) {
+		slots = q->slots;
+		q->slots = slots->next;
+		kvfree(slots);
+	}
+	kbus_user_uncharge(ks->user, q->slots_cost);
 }
 
 /* Bytes that are queued, or that statuses may come to take */
@@ -325,7 +291,7 @@ struct kbus_msg *kbus_queue_take(struct kbus_queue *q, struct kbus_slot *slot)
 		q->events_ended = false;
 	else
 		atomic_dec(&kbus_queue_ksock(q)->dev->events_aside);
-	kbus_slot_free(slot);
+	kfree(slot);
 	return msg;
 }
 

@@ -33,11 +33,6 @@ int kbus_requests_init(struct kbus_dev *dev)
 	return rhltable_init(&dev->requests, &kbus_request_params);
 }
 
-static size_t kbus_request_cost(void)
-{
-	return kmalloc_size_roundup(sizeof(struct kbus_request));
-}
-
 /**
  * kbus_request_new() - have ready what a Request needs
  * @sender: who sends it, and whose user is charged until it is answered
@@ -50,14 +45,12 @@ struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 	struct kbus_msg *status;
 	size_t len = 0;
 	int i, err;
+	u32 cost;
 
-	if (!kbus_user_charge(sender->user, kbus_request_cost()))
-		return ERR_PTR(-ENOBUFS);
-	req = kzalloc(sizeof(*req), KBUS_GFP);
-	if (!req) {
-		kbus_user_uncharge(sender->user, kbus_request_cost());
-		return ERR_PTR(-ENOMEM);
-	}
+	req = kbus_user_alloc(sender->user, sizeof(*req), __GFP_ZERO, &cost);
+	if (IS_ERR(req))
+		return req;
+	req->cost = cost;
 	req->sender = sender;
 	refcount_inc(&sender->refs);
 	for (i = 0; i < ARRAY_SIZE(kbus_statuses); i++)
@@ -78,8 +71,8 @@ void kbus_request_free(struct kbus_request *req)
 	struct kbus_ksock *sender = req->sender;
 
 	kbus_msg_put(req->status);
+	kbus_user_uncharge(sender->user, req->cost);
 	kfree(req);
-	kbus_user_uncharge(sender->user, kbus_request_cost());
 	kbus_ksock_put(sender);
 }
 

@@ -7,20 +7,48 @@
 #include "send.h"
 #include "trace.h"
 
-/* What can be wrong with a whole message that write() does not look at */
-static int kbus_send_check_form(const struct kbus_msg *msg, const struct kbus_route *route)
+/*
+ * What can be wrong with a whole message that write() does not look at. If its name is not
+ * the one of the message before, the route begins anew.
+ */
+static int kbus_send_check_form(const struct kbus_msg *msg, struct kbus_route *route)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(msg);
 	const char *name = kbus_msg_name(msg);
 
 	if (route->len && hdr->name_len == route->len && !memcmp(name, route->name, route->len))
 		return 0;
+	route->len = 0;
+	route->at = 0;
 	if (kbus_name_check(name, hdr->name_len) ||
 	    kbus_name_wildcard(name, hdr->name_len))
 		return -EBADMSG;
-	if (kbus_name_is_kbus(name, hdr->name_len) && !kbus_msg_is_reply(hdr))
-		return -EACCES;
+	/* The names of KBUS's own may be sent to in replies only. */
+	if (kbus_name_is_kbus(name, hdr->name_len))
+		return kbus_msg_is_reply(hdr) ? 0 : -EACCES;
+	if (hdr->name_len <= sizeof(route->name)) {
+		route->len = hdr->name_len;
+		memcpy(route->name, name, route->len);
+	}
 	return 0;
+}
+
+/*
+ * The names that the message's name matches, known from the message before if that had the
+ * same one and no binding has changed. The others follow from the first of them, so that
+ * their next_match is still right.
+ */
+static struct kbus_name *kbus_send_match(const struct kbus_send *s)
+{
+	struct kbus_route *route = &s->sender->route;
+	struct kbus_dev *dev = s->dev;
+
+	if (route->at != dev->bindings_changed) {
+		route->match = kbus_name_match(dev, kbus_msg_name(s->msg),
+					       kbus_msg_header(s->msg)->name_len);
+		route->at = dev->bindings_changed;
+	}
+	return route->match;
 }
 
 /* Find the Request that a reply answers. */
@@ -71,7 +99,7 @@ static int kbus_send_try(struct kbus_send *s)
 	int err = 0;
 
 	s->answered = NULL;
-	match = kbus_route_match(s->dev, &ks->route, kbus_msg_name(s->msg), hdr->name_len);
+	match = kbus_send_match(s);
 	if (s->request)
 		err = kbus_send_find_replier(s, match, &replier);
 	else if (kbus_msg_is_reply(hdr))

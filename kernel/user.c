@@ -5,8 +5,10 @@
  */
 #include <linux/cred.h>
 #include <linux/hashtable.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 
 #include "kbus.h"
 
@@ -96,4 +98,38 @@ bool kbus_user_charge(struct kbus_user *user, size_t bytes)
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes)
 {
 	atomic_long_sub(bytes, &user->bytes);
+}
+
+/* What is longer than this is not a slab object. */
+#define KBUS_SLAB_MAX	4096
+
+/* What so many bytes take: a whole slab object, or whole pages */
+size_t kbus_memory_cost(size_t size)
+{
+	return size > KBUS_SLAB_MAX ? PAGE_ALIGN(size) : kmalloc_size_roundup(size);
+}
+
+/**
+ * kbus_user_alloc() - allocate memory that a user is charged
+ * @user: is charged kbus_memory_cost(@size)
+ * @size: bytes
+ * @flags: __GFP_ZERO or 0
+ * @charged: out: how much it was
+ *
+ * Return: what kvfree() frees, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
+ */
+void *kbus_user_alloc(struct kbus_user *user, size_t size, gfp_t flags, u32 *charged)
+{
+	size_t cost = kbus_memory_cost(size);
+	void *memory;
+
+	if (!kbus_user_charge(user, cost))
+		return ERR_PTR(-ENOBUFS);
+	*charged = cost;
+	flags |= KBUS_GFP;
+	memory = size > KBUS_SLAB_MAX ? __vmalloc(size, flags) : kmalloc(size, flags);
+	if (memory)
+		return memory;
+	kbus_user_uncharge(user, cost);
+	return ERR_PTR(-ENOMEM);
 }

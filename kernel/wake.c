@@ -15,17 +15,11 @@
 
 #include "kbus.h"
 
-/* Bytes that a KSock takes, but for its queue */
-size_t kbus_ksock_cost(void)
-{
-	return kmalloc_size_roundup(sizeof(struct kbus_ksock));
-}
-
 static void kbus_ksock_free(struct kbus_ksock *ks)
 {
 	kbus_msg_put(ks->lost_msg);
 	put_pid(ks->pid);
-	kbus_user_uncharge(ks->user, kbus_ksock_cost());
+	kbus_user_uncharge(ks->user, kbus_memory_cost(sizeof(*ks)));
 	kbus_user_put(ks->user);
 	kfree(ks);
 }

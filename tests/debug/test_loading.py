@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,8 +31,6 @@ def init_module(parameters: bytes) -> Call:
 
 EVERYTHING_SHOWN = Path("/sys/module/printk/parameters/ignore_loglevel")
 """Whether the console, which the virtual machine is judged by, gets more than emergencies."""
-EXPECTED = re.compile(r"kmem_cache_create_usercopy\(kbus_(item|msg)\) failed")
-"""With this the kernel shows a call trace, for whoever made the call."""
 
 
 @pytest.fixture
@@ -47,10 +44,7 @@ def log() -> Iterator[Callable[[], None]]:
 
         def look() -> None:
             lines = [record.split(";", 1)[1] for record in records(kmsg.fileno())]
-            wrong = [line for line in lines if dmesg.WRONG.search(line)]
-            # One trace for each, and nothing else.
-            expected = ["Call Trace:"] * len(EXPECTED.findall("\n".join(lines)))
-            assert [line.strip() for line in wrong] == expected
+            assert [line for line in lines if dmesg.WRONG.search(line)] == []
 
         yield look
     EVERYTHING_SHOWN.write_text(before)
