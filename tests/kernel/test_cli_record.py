@@ -80,15 +80,15 @@ def test_times_are_those_of_sending(ksock: OpenKsock, tmp_path: Path) -> None:
             sender.send_msg(Announcement("$.A"))
             bounds.append(time.monotonic_ns())
         offset = time.time_ns() - time.monotonic_ns()
-        time.sleep(0.2)
+        time.sleep(0.5)
         recorder.send_signal(signal.SIGCONT)
         ended(recorder)
     found = records(*captures(tmp_path))
     assert len(found) == 20
     for each, begin, end in zip(found, bounds, bounds[1:]):
         assert begin <= each.facts.mono_ns <= end
-        # By the clock on the wall it is as exact as two clocks can be compared.
-        assert abs(each.time_ns - each.facts.mono_ns - offset) < 50_000_000
+        # By the clock on the wall it is as exact as two clocks can be compared on a busy machine.
+        assert abs(each.time_ns - each.facts.mono_ns - offset) < 250_000_000
 
 
 def test_only_some_names_of_several_devices(new_device: NewDevice, ksock: OpenKsock, tmp_path: Path) -> None:
