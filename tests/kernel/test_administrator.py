@@ -20,7 +20,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PROC, fails
 from tests.kernel.module import parameter, reloaded
-from tests.kernel.processes import NOBODY, as_nobody, become, in_child
+from tests.kernel.processes import CLONE_NEWUSER, NOBODY, as_nobody, become, in_child, unshare
 
 NODE = "/dev/kbus0"
 SOMEBODY, GROUP = 1234, 4242
@@ -120,6 +120,17 @@ def test_another_user_is_not(which: str) -> None:
 
     with owned_by(NOBODY):
         in_child(try_it)
+
+
+@pytest.mark.rule(32, 34, 48)
+@every_setting
+def test_root_of_a_namespace_of_its_own_is_not(which: str) -> None:
+    def try_it() -> None:
+        unshare(CLONE_NEWUSER, NOBODY)
+        with Ksock() as ksock:
+            must_not_set(ksock, which)
+
+    in_child(try_it)
 
 
 @pytest.mark.rule(32, 34)

@@ -12,7 +12,7 @@ import pytest
 from kbus import Announcement, Message, Request
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import bindings, names, refused, take
+from tests.kernel.helpers import bindings, names, packets, refused, take
 
 LONGEST = b"$." + b"a" * (raw.MAX_NAME_LEN - 2)
 TOO_LONG = LONGEST + b"a"
@@ -215,6 +215,20 @@ def test_nobody_sends_to_kbus(ksock: OpenKsock, name: bytes, flags: int) -> None
     one.bind("$.KBUS.*", replier=True)
     with refused(errno.EACCES):
         raw.send(one, raw.message(name, flags=flags))
+
+
+@pytest.mark.rule(5)
+@pytest.mark.abi("SEND")
+def test_a_reply_may_have_a_name_of_kbus_and_nothing_after_it(ksock: OpenKsock) -> None:
+    asker, replier = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    request = raw.send(asker, raw.message(b"$.A", flags=raw.WANT_A_REPLY))
+    replier.next_msg()
+    raw.send(replier, raw.message(b"$.KBUS.A", to=asker.ksock_id(), in_reply_to=request))
+    assert [packet.name for packet in packets(asker)] == [b"$.KBUS.A"]
+    for flags in (0, raw.WANT_A_REPLY):
+        with refused(errno.EACCES):
+            raw.send(replier, raw.message(b"$.KBUS.A", flags=flags))
 
 
 @pytest.mark.rule(5)

@@ -29,6 +29,7 @@ from tests.kernel.helpers import (
 )
 from tests.kernel.processes import Polling
 from tests.kernel.room import waiting
+from tests.kernel.test_call_and_serve import meanwhile
 from tests.kernel.transfer import NEVER, NOW, Transfer, pack, soon
 
 pytestmark = pytest.mark.abi("TRANSFER")
@@ -149,7 +150,7 @@ def test_whenever_a_message_comes_it_ends_the_wait(ksock: OpenKsock) -> None:
         (raw.message(b"$.*"), "EBADMSG"),
         (raw.message(b"$.KBUS.Mine"), "EACCES"),
         (raw.message(b"$.B", flags=raw.WANT_A_REPLY), "EADDRNOTAVAIL"),
-        (raw.message(b"$.A", to=1, in_reply_to=(0, 77)), "ECONNREFUSED"),
+        (raw.message(b"$.A", in_reply_to=(0, 77)), "ECONNREFUSED"),
     ],
 )
 def test_what_cannot_be_sent_stops_what_comes_after(
@@ -166,6 +167,12 @@ def test_what_cannot_be_sent_stops_what_comes_after(
     done.call(both)
     assert (done.sent, done.error) == (1, 0)
     assert [packet.data for packet in packets(listener)] == [b"\1\0\0\0", b"\2\0\0\0"]
+
+
+@pytest.mark.rule(15)
+def test_what_cannot_be_sent_is_no_reason_to_wait_for_messages(ksock: OpenKsock) -> None:
+    with meanwhile(lambda: Transfer(raw.message(b"$.?"), deadline=NEVER).call(ksock())):
+        pass
 
 
 @pytest.mark.rule(22, 30)

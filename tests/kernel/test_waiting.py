@@ -12,7 +12,7 @@ import pytest
 
 from kbus import Announcement, Ksock
 from tests.kernel import raw
-from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.conftest import NewDevice, OpenKsock, StartChild
 from tests.kernel.helpers import (
     IOCTL,
     blocked_in,
@@ -64,6 +64,55 @@ def test_room_in_bytes_is_waited_for(ksock: OpenKsock) -> None:
         take(full)
         sending.result()
         assert texts(full) == [bytes(800)]
+
+
+@pytest.mark.rule(20)
+def test_a_raised_limit_on_bytes_wakes_on_each_device(ksock: OpenKsock, new_device: NewDevice) -> None:
+    which = new_device()
+    with parameter("max_queue_bytes", 1000):
+        full, sender = ksock(which), ksock(which)
+        full.bind("$.A")
+        for _ in range(2):
+            raw.send(sender, raw.message(b"$.A", bytes(400)))
+        sending = blocked_send(sender, waiting(bytes(400)), which)
+        with parameter("max_queue_bytes", 2000):
+            sending.result()
+    assert texts(full) == [bytes(400)] * 3
+
+
+def test_what_an_unbind_drops_is_room_for_another_name(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full)
+    full.bind("$.A")
+    sending = blocked_send(sender, waiting())
+    full.unbind("$.Filler")
+    sending.result()
+    assert names(full) == ["$.A"]
+
+
+@pytest.mark.abi("MSGONLYONCE")
+def test_who_wants_a_message_once_needs_less_room(ksock: OpenKsock) -> None:
+    full, sender = ksock(), ksock()
+    fill(full)
+    full.set_max_messages(2)
+    full.bind("$.A")
+    full.bind("$.A")
+    sending = blocked_send(sender, waiting())
+    full.want_messages_once(True)
+    sending.result()
+    assert names(full) == ["$.Filler", "$.A"]
+
+
+@pytest.mark.rule(24)
+def test_a_request_that_waits_for_a_listener_ends_with_its_replier(ksock: OpenKsock) -> None:
+    full, replier, sender = ksock(), ksock(), ksock()
+    fill(full)
+    full.bind("$.A")
+    replier.bind("$.A", replier=True)
+    sending = blocked_send(sender, waiting(flags=raw.WANT_A_REPLY))
+    replier.close()
+    with fails(errno.EADDRNOTAVAIL):
+        sending.result()
 
 
 def test_a_released_slot_wakes(ksock: OpenKsock) -> None:
