@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the tests that need a debug kernel, KERNEL=debug; they run in `make test-debug` only."""
+"""Fixtures of the tests that need a kernel that can make allocations and copies fail: KERNEL=um or debug."""
 
 from __future__ import annotations
 
