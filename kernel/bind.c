@@ -212,12 +212,11 @@ static size_t kbus_binding_cost(const struct kbus_binding *b)
  * @name: a legal name
  * @len: its length
  * @kind: KBUS_BIND_*
- * @unbind_event: what will tell of its end, or NULL; it is the caller's if this fails
  *
  * Return: the binding, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
  */
 struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name, size_t len,
-				      u32 kind, struct kbus_msg *unbind_event)
+				      u32 kind)
 {
 	struct kbus_binding *b = kzalloc(sizeof(*b), KBUS_GFP);
 	int err = -ENOMEM;
@@ -229,10 +228,8 @@ struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name, s
 	b->name = kbus_name_new(ks->dev, name, len);
 	if (b->name)
 		err = kbus_user_charge(ks->user, kbus_binding_cost(b)) ? 0 : -ENOBUFS;
-	if (!err) {
-		b->unbind_event = unbind_event;
+	if (!err)
 		return b;
-	}
 	kfree(b->name);
 	kfree(b);
 	return ERR_PTR(err);
@@ -245,6 +242,7 @@ void kbus_binding_free(struct kbus_binding *b)
 		atomic_dec(&b->ks->user->bindings);
 	kbus_user_uncharge(b->ks->user, kbus_binding_cost(b));
 	kbus_msg_put(b->unbind_event);
+	kbus_msg_put(b->events_lost);
 	kbus_name_put(b->name);
 	kfree(b);
 }

@@ -11,25 +11,39 @@
 #include "send.h"
 #include "trace.h"
 
-/* A KBUS_NAME_REPLIER_BIND_EVENT, without an id so far; the errors are kbus_msg_new()'s. */
-static struct kbus_msg *kbus_event_new(bool is_bind, struct kbus_ksock *binder,
-				       const char *name, size_t len)
+/* A KBUS_NAME_REPLIER_BIND_EVENT, without an id so far. Return 0, -ENOBUFS or -ENOMEM. */
+static int kbus_event_new(struct kbus_msg **made, bool is_bind, const struct kbus_binding *b)
 {
 	const struct kbus_bind_event event = {
-		.is_bind = is_bind, .binder = binder->id, .name_len = len,
+		.is_bind = is_bind, .binder = b->ks->id, .name_len = b->name->len,
 	};
-	const size_t data_len = sizeof(event) + ALIGN(len, 4);
+	const size_t data_len = sizeof(event) + ALIGN(event.name_len, 4);
 	struct kbus_msg *msg;
 
-	msg = kbus_msg_synthetic(strlen(KBUS_NAME_REPLIER_BIND_EVENT), data_len, binder->user);
+	msg = kbus_msg_synthetic(strlen(KBUS_NAME_REPLIER_BIND_EVENT), data_len, b->ks->user);
 	if (IS_ERR(msg))
-		return msg;
+		return PTR_ERR(msg);
 	kbus_msg_begin(msg, KBUS_NAME_REPLIER_BIND_EVENT, 0, data_len);
 	kbus_msg_append(msg, &event, sizeof(event));
-	kbus_msg_append(msg, name, len);
-	kbus_msg_append_padding(msg, len);
+	kbus_msg_append(msg, b->name->name, event.name_len);
+	kbus_msg_append_padding(msg, event.name_len);
 	kbus_msg_finish(msg);
-	return msg;
+	*made = msg;
+	return 0;
+}
+
+/* Likewise, a KBUS_NAME_UNBIND_EVENTS_LOST */
+static int kbus_events_lost_new(struct kbus_msg **made, struct kbus_user *payer)
+{
+	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_UNBIND_EVENTS_LOST), 0,
+						  payer);
+
+	if (IS_ERR(msg))
+		return PTR_ERR(msg);
+	kbus_msg_begin(msg, KBUS_NAME_UNBIND_EVENTS_LOST, 0, 0);
+	kbus_msg_finish(msg);
+	*made = msg;
+	return 0;
 }
 
 /* Plan an event. Return 0, or -EAGAIN if a listener is full, with nothing planned. */
@@ -97,31 +111,23 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 		.dev = ks->dev, .plans = LIST_HEAD_INIT(s.plans), .when_full = KBUS_FULL_FAIL,
 		.wakes = &wakes,
 	};
-	struct kbus_msg *unbind_event = NULL;
-	struct kbus_binding *b;
-	int err = 0;
+	struct kbus_binding *b = kbus_binding_new(ks, name, len, kind);
+	int err = PTR_ERR_OR_ZERO(b);
 
-	if (is_replier) {
-		s.msg = kbus_event_new(true, ks, name, len);
-		unbind_event = kbus_event_new(false, ks, name, len);
-		err = PTR_ERR_OR_ZERO(s.msg) ?: PTR_ERR_OR_ZERO(unbind_event);
-	}
-	b = err ? ERR_PTR(err) : kbus_binding_new(ks, name, len, kind, unbind_event);
-	if (IS_ERR(b)) {
-		err = PTR_ERR(b);
-		if (!IS_ERR(unbind_event))
-			kbus_msg_put(unbind_event);
-	} else {
+	if (!err && is_replier)
+		err = kbus_event_new(&s.msg, true, b) ?:
+		      kbus_event_new(&b->unbind_event, false, b) ?:
+		      kbus_events_lost_new(&b->events_lost, ks->user);
+	if (!err) {
 		mutex_lock(&ks->dev->bind_lock);
 		err = kbus_bind_locked(b, &s);
 		mutex_unlock(&ks->dev->bind_lock);
 		kbus_wakes_flush(&wakes);
-		if (err)
-			kbus_binding_free(b);
 	}
-	if (!IS_ERR(s.msg))
-		kbus_msg_put(s.msg);
+	kbus_msg_put(s.msg);
 	if (err) {
+		if (!IS_ERR(b))
+			kbus_binding_free(b);
 		trace_bind(ks->dev->index, ks->id, true, kind, err, name, len);
 		return err;
 	}
@@ -215,31 +221,17 @@ int kbus_unbind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 	return 0;
 }
 
-static struct kbus_msg *kbus_events_lost_new(struct kbus_user *payer)
-{
-	struct kbus_msg *msg = kbus_msg_synthetic(strlen(KBUS_NAME_UNBIND_EVENTS_LOST), 0,
-						  payer);
-
-	if (IS_ERR(msg))
-		return NULL;
-	kbus_msg_begin(msg, KBUS_NAME_UNBIND_EVENTS_LOST, 0, 0);
-	kbus_msg_finish(msg);
-	return msg;
-}
-
 /* Undo a binding of a KSock that closes, whatever happens. */
 static void kbus_unbind_closing(struct kbus_binding *b, struct kbus_wakes *wakes)
 {
 	struct kbus_dev *dev = b->ks->dev;
 	struct kbus_send s = {
-		.dev = dev, .msg = b->unbind_event, .plans = LIST_HEAD_INIT(s.plans),
-		.when_full = KBUS_FULL_ASIDE, .wakes = wakes,
+		.dev = dev, .msg = b->unbind_event, .end = b->events_lost,
+		.plans = LIST_HEAD_INIT(s.plans), .when_full = KBUS_FULL_ASIDE, .wakes = wakes,
 	};
 	const bool told = s.msg && dev->report_binds;
 
 	lockdep_assert_held(&dev->bind_lock);
-	if (told)
-		s.end = kbus_events_lost_new(b->ks->user);
 	spin_lock(&dev->lock);
 	if (told) {
 		kbus_send_set_id(dev, s.msg);
@@ -248,9 +240,9 @@ static void kbus_unbind_closing(struct kbus_binding *b, struct kbus_wakes *wakes
 	}
 	kbus_binding_unlink(b);
 	spin_unlock(&dev->lock);
+	/* If somebody has it, that one's user pays. */
 	if (s.end)
 		kbus_msg_uncharge(s.end);
-	kbus_msg_put(s.end);
 }
 
 /* The KSock closes: undo its bindings, the oldest first, whatever happens. */

@@ -134,7 +134,11 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			ks->in_flags = next ? kbus_slot_flags(next) : 0;
 			ks->in = next ? kbus_queue_pop(q) : NULL;
 		}
-		kbus_queue_unlock(q, &wakes);
+		/* Only this makes room; what is collected must be woken before put_user(). */
+		if (is_next)
+			kbus_queue_unlock(q, &wakes);
+		else
+			spin_unlock(&q->lock);
 	} while (!is_next);
 	mutex_unlock(&ks->in_lock);
 
@@ -344,7 +348,7 @@ static long kbus_ioctl_peerinfo(struct kbus_ksock *ks, struct kbus_peer_info __u
 		return -EFAULT;
 	spin_lock(&dev->lock);
 	peer = xa_load(&dev->ksocks, info.ksock_id);
-	if (!peer || peer->closing) {
+	if (!peer) {
 		spin_unlock(&dev->lock);
 		return -ESRCH;
 	}

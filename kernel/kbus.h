@@ -109,7 +109,8 @@ struct kbus_slot {
 	struct list_head node;		/* in a list of the queue, or in kbus_plan.slots */
 	struct kbus_msg *msg;
 	struct kbus_request *request;	/* that whoever reads this copy must answer, or NULL */
-	u64 binding : 62;		/* serial of the binding by which it came, or 0 */
+	u64 binding : 61;		/* serial of the binding by which it came, or 0 */
+	u64 is_flagged : 1;		/* it has one, or had until its sender closed */
 	u64 is_extra : 1;		/* over the queue's limit, for an unbind event; */
 	u64 ends_events : 1;		/* of these, a KBUS_NAME_UNBIND_EVENTS_LOST */
 };
@@ -174,7 +175,7 @@ void kbus_copy_put(struct kbus_ksock *ks, struct kbus_msg *msg);
 static inline u32 kbus_slot_flags(const struct kbus_slot *slot)
 {
 	return kbus_msg_header(slot->msg)->flags |
-		(slot->request ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
+		(slot->is_flagged ? KBUS_BIT_WANT_YOU_TO_REPLY : 0);
 }
 
 /* ---- wait.c: senders that wait for room ---- */
@@ -275,7 +276,8 @@ struct kbus_binding {
 	struct list_head by_ksock;	/* kbus_ksock.bindings, newest first */
 	struct list_head by_device;
 	u64 serial;			/* ascends from bind to bind, from 1 */
-	struct kbus_msg *unbind_event;	/* R: so that a close cannot lack it */
+	struct kbus_msg *unbind_event;	/* R: so that a close lacks neither it, */
+	struct kbus_msg *events_lost;	/* nor what comes in its place if there are too many */
 	u32 kind;			/* KBUS_BIND_* */
 	bool is_counted;		/* in kbus_user.bindings */
 };
@@ -294,7 +296,7 @@ struct kbus_route {
 int kbus_bindings_init(struct kbus_dev *dev);
 void kbus_bindings_destroy(struct kbus_dev *dev);
 struct kbus_binding *kbus_binding_new(struct kbus_ksock *ks, const char *name, size_t len,
-				      u32 kind, struct kbus_msg *unbind_event);
+				      u32 kind);
 int kbus_binding_count(struct kbus_binding *b, const struct kbus_name *name);
 int kbus_binding_link(struct kbus_binding *b);
 void kbus_binding_unlink(struct kbus_binding *b);
@@ -346,7 +348,7 @@ struct kbus_request {
 		struct kbus_msg_id id;
 		u32 sender_id;
 	} key;				/* how a reply names it */
-	struct kbus_ksock *sender;	/* with a reference: its id is not given again */
+	struct kbus_ksock *sender;
 	struct kbus_ksock *replier;	/* NULL once it has unbound before reading */
 	u32 replier_id;			/* whether it still owes the answer or not */
 	struct list_head by_sender;	/* kbus_ksock.requests */
@@ -368,7 +370,7 @@ struct kbus_request *kbus_request_find(struct kbus_ksock *replier,
 void kbus_request_disown(struct kbus_request *req, struct list_head *list);
 int kbus_request_abandon(struct kbus_ksock *sender, const struct kbus_msg_id *id);
 void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char *status);
-void kbus_requests_close(struct kbus_ksock *sender);
+void kbus_requests_drop(struct kbus_ksock *sender);
 
 /* ---- event.c: binds and unbinds, and the telling of them ---- */
 
@@ -424,7 +426,6 @@ struct kbus_ksock {
 };
 
 extern const struct file_operations kbus_fops;
-
 static inline struct kbus_ksock *kbus_queue_ksock(const struct kbus_queue *q)
 {
 	return container_of(q, struct kbus_ksock, q);
@@ -440,7 +441,6 @@ static inline void kbus_wakes_add(struct kbus_wakes *wakes, struct kbus_ksock *k
 }
 
 void kbus_ksock_drop_out(struct kbus_ksock *ks);
-
 /* ---- ioctl.c, transfer.c, procfs.c ---- */
 long kbus_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 long kbus_transfer(struct kbus_ksock *ks, bool nonblock, struct kbus_transfer __user *arg);

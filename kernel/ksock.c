@@ -95,11 +95,13 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 
 	spin_lock(&dev->lock);
 	kbus_wait_end(ks, &wakes);
-	kbus_requests_close(ks);
+	ks->closing = true;
+	xa_erase(&dev->ksocks, ks->id);
 	kbus_waits_end(ks, &wakes);
 	spin_unlock(&dev->lock);
 	kbus_wakes_flush(&wakes);
 
+	kbus_requests_drop(ks);
 	kbus_unbind_all(ks);
 	kbus_requests_fail(dev, &ks->owed, NULL);
 	kbus_queue_free(ks);
@@ -108,7 +110,7 @@ static int kbus_ksock_release(struct inode *inode, struct file *file)
 	kbus_verbose(dev, "KSock %u is closed\n", ks->id);
 	atomic_dec(&dev->nr_ksocks);
 	atomic_dec(&ks->user->ksocks);
-	/* Its Requests, or whoever is about to wake it, may keep it. */
+	/* Whoever is about to wake it may keep it. */
 	kbus_ksock_put(ks);
 	return 0;
 }

@@ -50,6 +50,7 @@ static struct kbus_slot *kbus_plan_add(struct kbus_plan *plan, struct kbus_slot 
 	refcount_inc(&msg->refs);
 	slot->msg = msg;
 	slot->request = NULL;
+	slot->is_flagged = false;
 	slot->binding = binding;
 	list_add_tail(&slot->node, &plan->slots);
 	return slot;
@@ -67,8 +68,8 @@ static struct kbus_slot *kbus_plan_take_slot(struct kbus_plan *plan)
 
 /*
  * A close is never refused: if its event has no room, it is queued over the limit. When
- * there are too many of these, or there is no memory, one message says so, and ends
- * the list (rule 32).
+ * there are too many of these, one message says so, and ends the list (rule 32). What
+ * gets no slot for lack of memory is only counted.
  */
 static void kbus_send_set_aside(struct kbus_send *s, struct kbus_plan *plan, u64 binding)
 {
@@ -159,8 +160,10 @@ void kbus_send_plan(struct kbus_send *s, struct kbus_name *match, struct kbus_bi
 		plan = kbus_send_plan_for(s, replier->ks, false);
 		plan->is_flagged = true;
 		slot = kbus_send_add_copy(s, plan, replier);
-		if (slot)
+		if (slot) {
 			slot->request = s->request;
+			slot->is_flagged = true;
+		}
 	}
 	for (; match; match = match->next_match) {
 		list_for_each_entry(b, &match->listeners, by_name)

@@ -89,7 +89,7 @@ static void kbus_show_ksock(struct seq_file *m, struct kbus_dev *dev, u32 id)
 
 	spin_lock(&dev->lock);
 	ks = xa_load(&dev->ksocks, id);
-	if (!ks || ks->closing) {
+	if (!ks) {
 		spin_unlock(&dev->lock);
 		return;
 	}

@@ -4,9 +4,7 @@
  *
  * Each is a struct kbus_request from SEND until a reply, a status, or ABANDON.
  * It has from the beginning whatever a status needs, so that the answer cannot
- * fail for want of memory. When the sender closes first, the Request stays for
- * as long as the replier may still answer it, and keeps the sender's id from
- * being given to another KSock.
+ * fail for want of memory. When the sender closes first, its Requests end.
  */
 #include <linux/slab.h>
 
@@ -52,7 +50,6 @@ struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 		return req;
 	req->cost = cost;
 	req->sender = sender;
-	refcount_inc(&sender->refs);
 	for (i = 0; i < ARRAY_SIZE(kbus_statuses); i++)
 		len = max(len, strlen(kbus_statuses[i]));
 	status = kbus_msg_synthetic(len, 0, sender->user);
@@ -68,12 +65,9 @@ struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 
 void kbus_request_free(struct kbus_request *req)
 {
-	struct kbus_ksock *sender = req->sender;
-
 	kbus_msg_put(req->status);
-	kbus_user_uncharge(sender->user, req->cost);
+	kbus_user_uncharge(req->sender->user, req->cost);
 	kfree(req);
-	kbus_ksock_put(sender);
 }
 
 /*
@@ -136,32 +130,37 @@ void kbus_request_end(struct kbus_dev *dev, struct kbus_request *req)
 	if (replier) {
 		replier->nr_owed--;
 		spin_lock(&replier->q.lock);
-		if (req->slot)
-			req->slot->request = NULL;
-		else
+		if (!req->slot) {
 			replier->q.unreplied--;
+		} else {
+			req->slot->request = NULL;
+			/* Whoever abandons it has it undone, if that is still possible. */
+			req->slot->is_flagged = sender->closing;
+		}
 		spin_unlock(&replier->q.lock);
 	}
 	list_del(&req->by_sender);
 	sender->nr_requests--;
-	if (sender->closing && !sender->nr_requests)
-		xa_erase(&dev->ksocks, sender->id);
 	kbus_request_free(req);
 }
 
-/* The sender closes: nobody wants a status, and its id stands for its Requests only. */
-void kbus_requests_close(struct kbus_ksock *sender)
+/* The sender closes: nobody wants the answers any more. */
+void kbus_requests_drop(struct kbus_ksock *sender)
 {
+	struct kbus_dev *dev = sender->dev;
 	struct kbus_request *req;
 
-	lockdep_assert_held(&sender->dev->lock);
-	sender->closing = true;
-	list_for_each_entry(req, &sender->requests, by_sender) {
-		kbus_msg_put(req->status);
-		req->status = NULL;
+	spin_lock(&dev->lock);
+	while ((req = list_first_entry_or_null(&sender->requests, struct kbus_request,
+					       by_sender))) {
+		trace_answer(dev->index, sender->id, req->replier_id, &req->key.id, NULL);
+		kbus_request_end(dev, req);
+		/* One at a time, so that nobody has to wait for all of them. */
+		spin_unlock(&dev->lock);
+		cond_resched();
+		spin_lock(&dev->lock);
 	}
-	if (!sender->nr_requests)
-		xa_erase(&sender->dev->ksocks, sender->id);
+	spin_unlock(&dev->lock);
 }
 
 /*
@@ -271,11 +270,8 @@ void kbus_requests_fail(struct kbus_dev *dev, struct list_head *owed, const char
 				KBUS_NAME_REPLIER_IGNORED;
 		if (!req->sender->closing)
 			kbus_request_fail(dev, req, name, &wakes);
-		else
-			trace_answer(dev->index, req->key.sender_id, req->replier_id,
-				     &req->key.id, NULL);
 		kbus_request_end(dev, req);
-		/* One at a time, so that nobody has to wait for all of them. */
+		/* One at a time, as in kbus_requests_drop(). */
 		spin_unlock(&dev->lock);
 		kbus_wakes_flush(&wakes);
 		cond_resched();

@@ -55,17 +55,11 @@ static struct kbus_name *kbus_send_match(const struct kbus_send *s)
 static int kbus_send_find_answered(struct kbus_send *s)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(s->msg);
-	struct kbus_request *answered = kbus_request_find(s->sender, hdr);
 
-	if (!answered)
-		return -ECONNREFUSED;
-	if (answered->sender->closing) {
-		trace_answer(s->dev->index, hdr->to, s->sender->id, &hdr->in_reply_to, NULL);
-		kbus_request_end(s->dev, answered);
+	if (hdr->to && !xa_load(&s->dev->ksocks, hdr->to))
 		return -EADDRNOTAVAIL;
-	}
-	s->answered = answered;
-	return 0;
+	s->answered = kbus_request_find(s->sender, hdr);
+	return s->answered ? 0 : -ECONNREFUSED;
 }
 
 /* Set a slot aside for the answer to a Request, and find its replier. */

@@ -126,7 +126,7 @@ static struct kbus_binding *kbus_test_bind(struct kunit *test, struct kbus_ksock
 	struct kbus_name *name;
 	int err;
 
-	b = kbus_binding_new(ks, pattern, len, kind, NULL);
+	b = kbus_binding_new(ks, pattern, len, kind);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b);
 	mutex_lock(&ks->dev->bind_lock);
 	name = kbus_name_find(ks->dev, pattern, len);

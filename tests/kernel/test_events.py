@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock, StartChild
 from tests.kernel.helpers import bindings, device_stats, ksock_stats, names, packets, refused, take
 from tests.kernel.module import parameter
+from tests.kernel.processes import NOBODY, opened_by
 
 pytestmark = [pytest.mark.rule(32), pytest.mark.abi("REPORTREPLIERBINDS")]
 
@@ -261,6 +263,28 @@ def test_too_many_events_of_closes(ksock: OpenKsock, listener: Ksock) -> None:
     assert (last.name, last.data, last.flags) == (EVENTS_LOST.encode(), b"", raw.SYNTHETIC)
     assert (last.from_, last.to, last.in_reply_to, last.id[0]) == (0, 0, (0, 0), 0)
     assert device_stats()["events_aside"] == 0
+
+
+@pytest.mark.rule(37)
+@pytest.mark.axiom("loss")
+def test_too_many_events_of_a_user_without_bytes(
+    ksock: OpenKsock, listener: Ksock, open_to_all: None
+) -> None:
+    """What ends the list was made when the binding was, and paid for."""
+    switch, many, closing = ksock(), ksock(), opened_by(ksock, NOBODY)
+    listener.set_max_messages(1)
+    switch.report_replier_binds(False)
+    for number in range(MOST_ASIDE):
+        many.bind(f"$.N{number}", replier=True)
+    closing.bind("$.Last", replier=True)
+    os.write(closing.fileno(), raw.message(b"$.A", bytes(1_000_000))[:100])
+    switch.report_replier_binds()
+    ksock().bind("$.First", replier=True)
+    many.close()
+    assert device_stats()["events_aside"] == MOST_ASIDE
+    with parameter("max_user_bytes", 1_000_000):
+        closing.close()
+    assert told(listener)[-1] == EVENTS_LOST
 
 
 @pytest.mark.axiom("loss")

@@ -94,8 +94,9 @@ def test_one_of_many(ksock: OpenKsock) -> None:
 
 
 def test_a_reply_that_nobody_expects(ksock: OpenKsock) -> None:
-    reply = Reply("$.Fred", to=1, in_reply_to=MessageId(0, 99))
-    assert said(lambda: ksock().send_msg(reply), errno.ECONNREFUSED) == (
+    one = ksock()
+    reply = Reply("$.Fred", to=one.ksock_id(), in_reply_to=MessageId(0, 99))
+    assert said(lambda: one.send_msg(reply), errno.ECONNREFUSED) == (
         "$.Fred",
         "nobody expects this reply: the Request was answered, or is not wanted any more",
     )

@@ -11,6 +11,8 @@ from kbus import Announcement, Ksock, MessageId, Request, reply_to, stateful_req
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import fails, ksock_stats, names, packets, refused, take, texts
+from tests.kernel.module import parameter
+from tests.kernel.processes import NOBODY, opened_by
 
 A_REQUEST = raw.message(b"$.A", flags=raw.WANT_A_REPLY)
 
@@ -155,14 +157,21 @@ def test_nobody_else_can_answer(ksock: OpenKsock, sender: Ksock, replier: Ksock,
 
 @pytest.mark.rule(26)
 @pytest.mark.parametrize(
-    "change",
-    [{"to": 0}, {"to": 0xFFFFFFFF}, {"in_reply_to": (0, 0xFFFFFFF0)}, {"in_reply_to": (1, 1)}],
+    ("change", "number"),
+    [
+        ({"to": 0}, errno.ECONNREFUSED),
+        ({"to": 0xFFFFFFFF}, errno.EADDRNOTAVAIL),
+        ({"in_reply_to": (0, 0xFFFFFFF0)}, errno.ECONNREFUSED),
+        ({"in_reply_to": (1, 1)}, errno.ECONNREFUSED),
+    ],
 )
-def test_a_reply_must_fit_its_request(sender: Ksock, replier: Ksock, change: dict[str, int]) -> None:
+def test_a_reply_must_fit_its_request(
+    sender: Ksock, replier: Ksock, change: dict[str, int], number: int
+) -> None:
     raw.send(sender, A_REQUEST)
     request = pop(replier)
     fitting = {"to": request.from_, "in_reply_to": request.id}
-    with refused(errno.ECONNREFUSED, serials=1):
+    with refused(number, serials=1):
         raw.send(replier, raw.message(b"$.A", **{**fitting, **change}))  # type: ignore[arg-type]
     assert replier.num_unreplied_to() == 1
     raw.send(replier, answer(request))
@@ -195,13 +204,41 @@ def test_a_reply_to_a_sender_that_is_gone(ksock: OpenKsock, sender: Ksock, repli
     request = pop(replier)
     listener.bind("$.A")
     sender.close()
-    assert replier.num_unreplied_to() == 1
-    with fails(errno.EADDRNOTAVAIL):
-        raw.send(replier, answer(request))
     assert replier.num_unreplied_to() == 0
-    with refused(errno.ECONNREFUSED, serials=1):
+    with refused(errno.EADDRNOTAVAIL, serials=1):
         raw.send(replier, answer(request))
     assert listener.num_messages() == 0
+
+
+@pytest.mark.rule(26)
+@pytest.mark.axiom("lifetime")
+def test_who_has_closed_leaves_no_request(ksock: OpenKsock, replier: Ksock, open_to_all: None) -> None:
+    """Its replier has read it, and takes its time; it has nothing to do with the user's quotas."""
+    with parameter("max_user_bytes", 100_000):
+        for _ in range(100):
+            with opened_by(ksock, NOBODY) as asker:
+                raw.send(asker, A_REQUEST)
+                request = pop(replier)
+    with fails(errno.EADDRNOTAVAIL):
+        raw.send(replier, answer(request))
+
+
+@pytest.mark.rule(25, 26)
+def test_a_request_is_done_though_nobody_waits_for_its_answer(sender: Ksock, replier: Ksock) -> None:
+    raw.send(sender, A_REQUEST)
+    sender.close()
+    request = pop(replier)
+    assert replier.num_unreplied_to() == 0
+    with fails(errno.EADDRNOTAVAIL):
+        raw.send(replier, answer(request))
+
+
+@pytest.mark.rule(26)
+def test_a_request_may_have_an_id_with_serial_0(sender: Ksock, replier: Ksock) -> None:
+    raw.send(sender, raw.message(b"$.A", flags=raw.WANT_A_REPLY, id=(7, 0)))
+    raw.send(replier, answer(pop(replier), data=b"yes!"))
+    (reply,) = packets(sender)
+    assert (reply.in_reply_to, reply.data) == ((7, 0), b"yes!")
 
 
 @pytest.mark.rule(20, 26)

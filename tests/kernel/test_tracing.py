@@ -162,14 +162,12 @@ def test_requests_that_have_no_answer(trace: Trace, ksock: OpenKsock) -> None:
     assert trace.take("answer") == over[:1]
     requests = [take(replier) for _ in range(3)]
     asker.close()
+    assert trace.take("answer") == over[1:]
     with fails(errno.EADDRNOTAVAIL):
         replier.send_msg(reply_to(requests[1]))
     assert trace.take("answer", "refuse") == [
-        over[1],
         f"refuse ksock={two} err={-errno.EADDRNOTAVAIL} to={one} id=0:{serial(replier)} flags=0x0 name=$.A",
     ]
-    replier.close()
-    assert trace.take("answer") == over[2:]
 
 
 def test_a_lost_copy(trace: Trace, ksock: OpenKsock) -> None:

@@ -32,25 +32,22 @@ def answer_for_closing(replier: Ksock) -> None:
     """Rule 27: the statuses that a close causes; the closing KSock itself hears nothing any more."""
     device = replier.device
     for request in owed_by(replier):
-        if request.sender is replier:
-            device.requests.remove(request)
-        else:
-            give_status(
-                device, request, abi.NAME_REPLIER_IGNORED if request.popped else abi.NAME_REPLIER_GONEAWAY
-            )
+        give_status(
+            device, request, abi.NAME_REPLIER_IGNORED if request.popped else abi.NAME_REPLIER_GONEAWAY
+        )
 
 
-def orphan(sender: Ksock) -> None:
-    """Rule 26: the Requests that a KSock sent outlive it, so that their reply gets EADDRNOTAVAIL."""
-    for request in sender.device.requests:
-        if request.sender is sender:
-            request.sender = None
+def forget(sender: Ksock) -> None:
+    """Rule 16: nobody waits for the answers to what a KSock asked that closes."""
+    device = sender.device
+    device.requests[:] = [request for request in device.requests if request.sender is not sender]
 
 
 def abandon(sender: Ksock, number: MsgId) -> None:
     """Rule 28: the oldest Request with this id is not waited for any more."""
     for request in sender.device.requests:
         if request.sender is sender and request.id == number:
+            request.abandoned = True
             sender.device.requests.remove(request)
             report_lost(sender)
             return

@@ -59,11 +59,9 @@ class Device:
     def open(self, mode: str, owner: Owner | None = None) -> Ksock:
         """Rule 39: a KSock of `owner`, or this process; `mode` is r, w or rw.
 
-        Ids in use or still named by a Request are skipped.
+        Ids in use are skipped.
         """
-        named = {ksock.id for ksock in self.ksocks}
-        named |= {number for request in self.requests for number in (request.sender_id, request.replier.id)}
-        while self.next_ksock_id in named:
+        while self.next_ksock_id in {ksock.id for ksock in self.ksocks}:
             self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)
         ksock = Ksock(self, self.next_ksock_id, mode, owner or Owner(os.getpid(), os.geteuid(), os.getegid()))
         self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)

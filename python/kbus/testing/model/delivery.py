@@ -81,11 +81,11 @@ def plan_request(sender: Ksock, message: Message) -> Plan:
 
 def plan_reply(sender: Ksock, message: Message) -> Plan:
     """Rule 26: the copy for the requester, if this KSock owes it an answer."""
+    if message.to and message.to not in [ksock.id for ksock in sender.device.ksocks]:
+        raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
     request = answered_by(sender, message)
     if request is None:
         raise OSError(errno.ECONNREFUSED, "rule 26: nobody expects this reply from here")
-    if request.sender is None:
-        raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
     if not request.sender.queue.takes_answer(message.length, request.sender.reserved):
         raise OSError(errno.ENOBUFS, "rule 43: no room for the answer")
     return {request.sender: [Copy(message)]}
@@ -183,10 +183,8 @@ def end_request(sender: Ksock, message: Message) -> None:
 
 
 def give_status(device: Device, request: Request, name: str) -> None:
-    """Rules 27 and 43: the Request gets its answer from KBUS, if there is still somebody who wants it."""
+    """Rules 27 and 43: the Request gets its answer from KBUS."""
     device.requests.remove(request)
-    if request.sender is None:
-        return
     status = Message(
         name=name.encode(),
         flags=abi.BIT_SYNTHETIC,

@@ -161,7 +161,7 @@ class Ksock:
         message = copy.message
         if copy.request in self.device.requests:
             copy.request.popped = True
-        else:  # an abandoned Request must not be answered
+        elif copy.request is not None and copy.request.abandoned:  # it must not be answered
             message = replace(message, flags=message.flags & ~abi.BIT_WANT_YOU_TO_REPLY)
         self.received += 1
         return message.to_bytes()
@@ -275,9 +275,9 @@ class Ksock:
 
     def close(self) -> None:
         """Rule 27, and 'nothing survives its owner'."""
+        answers.forget(self)
         events.unbind_all(self)
         answers.answer_for_closing(self)
-        answers.orphan(self)
         self.device.ksocks.remove(self)
 
 

@@ -51,10 +51,11 @@ class Request:
     """A Request that SEND accepted and that has no answer yet (rules 26 to 29)."""
 
     id: MsgId
-    sender: Ksock | None  # None once it has closed
+    sender: Ksock
     sender_id: int
     replier: Ksock
     popped: bool = False
+    abandoned: bool = False
 
 
 @dataclass(eq=False)
