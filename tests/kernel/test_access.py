@@ -15,7 +15,16 @@ from tests.kernel import raw
 from tests.kernel.conftest import NewDevice, OpenKsock, StartChild
 from tests.kernel.helpers import fails, names, packets, refused, stats_lines
 from tests.kernel.module import parameter
-from tests.kernel.processes import CLONE_NEWPID, CLONE_NEWUSER, NOBODY, become, in_child, opened_by, unshare
+from tests.kernel.processes import (
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    NOBODY,
+    as_nobody,
+    become,
+    in_child,
+    opened_by,
+    unshare,
+)
 
 # Whoever may not look at /proc/kbus cannot see that nothing has changed.
 
@@ -222,6 +231,26 @@ def test_a_users_messages_have_a_limit(open_to_all: None) -> None:
 
     with parameter("max_user_bytes", 800_000):
         as_user(try_it)
+
+
+@pytest.mark.rule(37)
+def test_an_open_that_fails_is_charged_nothing(open_to_all: None) -> None:
+    """Whatever it lacks; a user that goes and is still charged is a warning in the kernel log."""
+
+    def opens() -> bool:
+        try:
+            Ksock().close()
+        except OSError as error:
+            assert error.errno == errno.ENOBUFS
+            return False
+        return True
+
+    limit, has_opened = 0, False
+    while not has_opened:
+        limit += 500
+        with parameter("max_user_bytes", limit):
+            has_opened = as_nobody(opens)
+    assert limit > 3000
 
 
 @pytest.mark.rule(13, 37)
