@@ -42,6 +42,7 @@ LEFT_OUT = {
     "test_send_to_a_bad_address_sends_nothing": "bad addresses",
     "test_one_system_call_each": "system calls",
     "test_pollpri_while_the_next_is_urgent": "POLLPRI",
+    "test_a_raised_limit_on_bytes_wakes_on_each_device": "limits that change while somebody waits",
     "test_a_signal_ends_a_long_call": _SIGNALS,
     "test_a_signal_ends_the_wait_or_is_not_noticed": _SIGNALS,
     "test_a_signal_interrupts": _SIGNALS,
