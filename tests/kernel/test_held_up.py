@@ -8,13 +8,14 @@ import errno
 import fcntl
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from kbus import Ksock
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import PATIENCE, refused, take
+from tests.kernel.helpers import PATIENCE, refused, take, wait_until
 from tests.kernel.module import parameter
 from tests.kernel.transfer import ARGUMENT, NOW
 from tests.kernel.userfault import LateMemory
@@ -114,3 +115,20 @@ def test_what_is_being_copied_is_charged(
         slow.result()
         raw.send(sender, packet)
         assert take(reader).data == bytes(60_000)
+
+
+@pytest.mark.rule(10)
+@pytest.mark.axiom("lifetime")
+@pytest.mark.abi("UNBIND", "TRANSFER")
+def test_an_unbind_waits_for_what_is_being_copied(reader: Ksock, sender: Ksock, memory: LateMemory) -> None:
+    """Else that was freed meanwhile."""
+    raw.send(sender, raw.message(b"$.A", b"data"))
+    slow = HeldUp(reader, memory, receive)
+    unbinding = threading.Thread(target=reader.unbind, args=("$.A",), daemon=True)
+    unbinding.start()
+    status = Path(f"/proc/self/task/{unbinding.native_id}/status")
+    wait_until(lambda: "\nState:\tD" in status.read_text(), "UNBIND waits for a mutex")
+    assert slow.result() == 1
+    unbinding.join(PATIENCE)
+    assert not unbinding.is_alive()
+    assert reader.num_messages() == 0

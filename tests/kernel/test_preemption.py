@@ -21,7 +21,6 @@ from tests.effort import reduced
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import PATIENCE
-from tests.kernel.processes import NOBODY, become
 from tests.kernel.transfer import NEVER, Transfer
 
 A = raw.message(b"$.A")
@@ -115,26 +114,3 @@ def test_a_replier_may_close_while_somebody_asks_for_it(child: StartChild, ksock
     while not select.select([done], [], [], 0)[0]:
         for _ in range(100):
             asker.find_replier("$.A")
-
-
-@pytest.mark.rule(37)
-def test_a_user_may_come_again_while_it_goes(child: StartChild, open_to_all: None) -> None:
-    done, tell = os.pipe()
-
-    def come_and_go(count: int, seconds: float) -> None:
-        for _ in range(count):
-            Ksock().close()
-            if seconds:
-                time.sleep(random.uniform(0, seconds))
-        os.write(tell, b"+")
-
-    def start(priority: int, count: int, seconds: float) -> None:
-        if priority:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-        # Threads that begin after that have the same priority, and are of the same user.
-        become(NOBODY)
-        threading.Thread(target=come_and_go, args=(count, seconds), daemon=True).start()
-
-    child(lambda: start(1, TRIES, 0.002))
-    child(lambda: start(0, 1 << 30, 0))
-    come(done)
