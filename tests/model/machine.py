@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         """The replier answers what it has not read, which is refused."""
         unread = [request for request in self.device.requests if not request.popped]
         request = unread[which % len(unread)]
-        reply = replace(message, in_reply_to=request.id, to=request.sender_id)
+        reply = replace(message, in_reply_to=request.id, to=request.sender.id)
         self.post(self.ksocks.index(request.replier), reply)
 
     @precondition(lambda self: self.requests)

@@ -37,7 +37,7 @@ class Alone(Machine):
             over = sum(copy.over_limit for copy in other.queue.copies)
             assert taken(other) - over <= max(was, other.queue.limit), "rule 20"
             assert taken_bytes(other) <= other.queue.max_bytes or taken(other) - over <= 1, "rules 20 and 43"
-        self.accepted.update((r.sender_id, r.id) for r in self.device.requests if r not in requests)
+        self.accepted.update((r.sender.id, r.id) for r in self.device.requests if r not in requests)
         self.answered.update(answers_of(ksock, taker.copies))
         if method == "abandon" and outcome is None:
             self.answered[ksock.id, MsgId(*map(int, arguments[0]))] += 1  # type: ignore[call-overload]
@@ -59,7 +59,7 @@ class Alone(Machine):
             expected = Counter({key: count for key, count in self.accepted.items() if key[0] == ksock.id})
             found = Counter({key: count for key, count in self.answered.items() if key[0] == ksock.id})
             found.update(answers_of(ksock, ksock.queue.copies))
-            found.update((r.sender_id, r.id) for r in self.device.requests if r.sender is ksock)
+            found.update((r.sender.id, r.id) for r in self.device.requests if r.sender is ksock)
             assert found == expected
 
     @invariant()

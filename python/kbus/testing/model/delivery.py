@@ -75,7 +75,7 @@ def plan_request(sender: Ksock, message: Message) -> Plan:
     if message.to not in (0, binding.ksock.id):
         raise OSError(errno.EPIPE, "rule 24: that KSock is not the replier")
     flagged = replace(message, flags=message.flags | abi.BIT_WANT_YOU_TO_REPLY)
-    request = Request(message.id, sender, sender.id, binding.ksock)
+    request = Request(message.id, sender, binding.ksock)
     return {binding.ksock: [Copy(flagged, binding, request)]}
 
 
@@ -94,7 +94,7 @@ def plan_reply(sender: Ksock, message: Message) -> Plan:
 def answered_by(replier: Ksock, message: Message) -> Request | None:
     """The oldest Request that was read here and that `message` answers."""
     for request in replier.device.requests:
-        expected = (request.replier, request.id, request.sender_id, request.popped)
+        expected = (request.replier, request.id, request.sender.id, request.popped)
         if expected == (replier, message.in_reply_to, message.to, True):
             return request
     return None
@@ -189,7 +189,7 @@ def give_status(device: Device, request: Request, name: str) -> None:
         name=name.encode(),
         flags=abi.BIT_SYNTHETIC,
         in_reply_to=request.id,
-        to=request.sender_id,
+        to=request.sender.id,
         sender=request.replier.id,
     )
     planned: Plan = {request.sender: [Copy(status)]}

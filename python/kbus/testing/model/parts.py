@@ -52,7 +52,6 @@ class Request:
 
     id: MsgId
     sender: Ksock
-    sender_id: int
     replier: Ksock
     popped: bool = False
     abandoned: bool = False
