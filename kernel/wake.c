@@ -50,7 +50,7 @@ void kbus_wakes_flush(struct kbus_wakes *wakes)
 		struct kbus_ksock *ks = wakes->first;
 		int events;
 
-		wakes->first = ks->wake_next;
+		wakes->first = READ_ONCE(ks->wake_next);
 		WRITE_ONCE(ks->wake_next, NULL);
 		/* Pairs with kbus_wakes_add_waited(). */
 		smp_mb();
