@@ -65,6 +65,26 @@ class Ksock(Settings):
     for ``ksock_id``, ValueError if closed.
     """
 
+    # The original package has the numbers of ioctls here.
+    IOC_RESET = abi.IOC_RESET
+    IOC_BIND = abi.IOC_BIND
+    IOC_UNBIND = abi.IOC_UNBIND
+    IOC_KSOCKID = abi.IOC_KSOCKID
+    IOC_REPLIER = abi.IOC_REPLIER
+    IOC_NEXTMSG = abi.IOC_NEXTMSG
+    IOC_LENLEFT = abi.IOC_LENLEFT
+    IOC_SEND = abi.IOC_SEND
+    IOC_DISCARD = abi.IOC_DISCARD
+    IOC_LASTSENT = abi.IOC_LASTSENT
+    IOC_MAXMSGS = abi.IOC_MAXMSGS
+    IOC_NUMMSGS = abi.IOC_NUMMSGS
+    IOC_UNREPLIEDTO = abi.IOC_UNREPLIEDTO
+    IOC_MSGONLYONCE = abi.IOC_MSGONLYONCE
+    IOC_VERBOSE = abi.IOC_VERBOSE
+    IOC_NEWDEVICE = abi.IOC_NEWDEVICE
+    IOC_REPORTREPLIERBINDS = abi.IOC_REPORTREPLIERBINDS
+    IOC_MAXMSGSIZE = abi.IOC_MAXMSGSIZE
+
     def __init__(
         self,
         which: int = 0,

@@ -54,6 +54,8 @@ class Message:
     EXTENDED = abi.BIT_EXTENDED
     START_GUARD = abi.MSG_START_GUARD
     END_GUARD = abi.MSG_END_GUARD
+    #: Bytes before the name, of a message without ``orig_from`` and ``final_to``.
+    MSG_HEADER_LEN = abi.MESSAGE_HEADER.size
 
     #: Flags that every message of this class has.
     _own_flags = 0

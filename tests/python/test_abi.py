@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus import abi
+from kbus import Ksock, Message, abi
 from tests.vm.arch import AMD64
 
 UAPI = Path(__file__).parents[2] / "kernel" / "include" / "uapi"
@@ -168,3 +168,11 @@ def test_check_u32_refuses_other_types() -> None:
 @pytest.mark.parametrize(("length", "whole"), [(0, 0), (1, 4), (3, 4), (4, 4), (5, 8)])
 def test_padded(length: int, whole: int) -> None:
     assert abi.padded(length) == whole
+
+
+def test_the_original_packages_constants_are_where_they_were() -> None:
+    """Its ioctls are numbers 1 to 18 of the magic letter."""
+    numbers = sorted(getattr(Ksock, name) & 0xFF for name in dir(Ksock) if name.startswith("IOC_"))
+    assert numbers == list(range(1, 19))
+    assert Ksock.IOC_BIND == abi.IOC_BIND
+    assert Message.MSG_HEADER_LEN == 40
