@@ -69,6 +69,8 @@ def test_who_has_left_makes_room_for_who_comes(daemon: StartDaemon) -> None:
         with pytest.raises(ConnectionError):
             while True:
                 settle(stack.enter_context(running.client()))
+        # Who is refused sees that before the daemon is done with it.
+        settle(first)
         running.signal(signal.SIGSTOP)
         # Until then it may be about to accept whoever comes.
         wait_until(lambda: ") T " in Path(f"/proc/{running.pid}/stat").read_text(), "it has stopped")
