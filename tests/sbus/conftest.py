@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -52,12 +52,6 @@ def connected(bridge: Bridge) -> Iterator[Peer]:
         peer = bridge.connect(ours)
         yield peer
         bridge.disconnect(peer)
-
-
-def take_all(bridge: Bridge, peer: Peer, packets: Sequence[bytes]) -> None:
-    """Have packets of a client done, in as many turns as that takes."""
-    while packets:
-        packets = bridge.take(peer, packets)
 
 
 @pytest.fixture

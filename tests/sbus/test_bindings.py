@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbus import names
-from kbus.sbus.bindings import Allowed, Bindings
+from kbus.sbus.bindings import NEVER, Bindings
 
 
 class Kernel:
     """Bindings of one KSock with MSGONLYONCE, and its queue of (number, name, binding that it came by)."""
 
-    def __init__(self, most: int = 10**6, wildcards: int = 10**6) -> None:
+    def __init__(self, most: int = 10**6) -> None:
         self.most = most
-        self.wildcards = wildcards
         self.bound: list[str] = []
         self.queue: list[tuple[int, str, str]] = []
         self.sent = 0
@@ -33,8 +32,6 @@ class Kernel:
         self._other_things_happen()
         if len(self.bound) >= self.most:
             raise OSError(errno.ENOSPC, "no binding is left")
-        if is_wildcard(name.decode()) and sum(map(is_wildcard, self.bound)) >= self.wildcards:
-            raise OSError(errno.ENOSPC, "no binding to a wildcard is left")
         assert name.decode() not in self.bound
         self.bound.append(name.decode())
 
@@ -61,12 +58,8 @@ class Kernel:
             self.send(name)
 
 
-def is_wildcard(name: str) -> bool:
-    return name[-1] in "*%"
-
-
-def bridge(kernel: Kernel, most: int = 1000, wildcards: int = 1000) -> Bindings:
-    return Bindings(kernel.bind, kernel.unbind, kernel.drain, b"$.", Allowed(most, wildcards))
+def bridge(kernel: Kernel, most: int = 1000) -> Bindings:
+    return Bindings(kernel.bind, kernel.unbind, kernel.drain, b"$.", most)
 
 
 PATTERNS = ["$.*", "$.%", "$.a", "$.a.*", "$.a.%", "$.a.b", "$.a.b.*", "$.a.b.c", "$.b", "$.b.%", "$.b.a"]
@@ -75,11 +68,11 @@ STEPS = st.lists(st.one_of(st.sampled_from(PATTERNS), st.sampled_from(["tidy", "
 
 
 @settings(max_examples=500)
-@given(STEPS, st.sampled_from([2000, 40]), st.sampled_from([2000, 4, 3, 2, 1]))
-def test_rule_nothing_is_lost_and_nothing_comes_twice(steps: list[str], most: int, wildcards: int) -> None:
+@given(STEPS, st.sampled_from([2000, 4, 3, 2, 1]))
+def test_rule_nothing_is_lost_and_nothing_comes_twice(steps: list[str], most: int) -> None:
     """Whatever is wanted and not, with messages sent between any two calls; and nothing is refused."""
-    kernel = Kernel(most, wildcards)
-    bindings = bridge(kernel, most, wildcards)
+    kernel = Kernel(most)
+    bindings = bridge(kernel, most)
     kernel.meanwhile = NAMES
     wanted: list[str] = []
     must_come: set[int] = set()
@@ -146,31 +139,22 @@ def test_coming_and_going_costs_no_calls() -> None:
         bindings.unwant(b"$.a.b")
         bindings.unwant(b"$.a.*")
     assert kernel.calls == 1
-    assert bindings.tidy_at is not None
+    assert bindings.tidy_at < NEVER
 
 
-def test_too_many_are_made_wider() -> None:
-    """Where there are many others beside them; the rest stays tight."""
+def test_one_that_covers_all_is_bound_in_place_of_too_many() -> None:
+    """Until fewer are wanted."""
     kernel = Kernel(200)
     bindings = bridge(kernel, 200)
-    bindings.want(b"$.few.a")
-    bindings.want(b"$.few.b")
-    for number in range(4000):
-        bindings.want(b"$.many.n%d" % number)
-        assert len(kernel.bound) <= 200
-    bindings.tidy()
-    assert sorted(kernel.bound) == ["$.few.a", "$.few.b", "$.many.%"]
-
-
-def test_names_without_a_prefix_are_made_wider() -> None:
-    """As far as they must: nobody else's names come, below some others."""
-    kernel = Kernel(200)
-    bindings = bridge(kernel, 200)
-    bindings.want(b"$.few.a")
     for number in range(1000):
-        bindings.want(b"$.n%d" % number)
+        bindings.want(b"$.n%d.*" % number)
+    assert len(kernel.bound) == 200
     bindings.tidy()
-    assert sorted(kernel.bound) == ["$.%", "$.few.a"]
+    assert kernel.bound == ["$.*"]
+    for number in range(199, 1000):
+        bindings.unwant(b"$.n%d.*" % number)
+    bindings.tidy()
+    assert sorted(kernel.bound) == sorted(f"$.n{number}.*" for number in range(199))
 
 
 def test_a_limit_that_was_not_known() -> None:
@@ -184,38 +168,6 @@ def test_a_limit_that_was_not_known() -> None:
     kernel.most = 11
     bindings.want(b"$.more")
     assert set(kernel.bound) == {"$.more", *(f"$.n{number}" for number in range(10))}
-
-
-def test_too_many_wildcards_are_made_wider() -> None:
-    """KBUS lets a user have a few, and one must be left for the others."""
-    kernel = Kernel(wildcards=32)
-    bindings = bridge(kernel, wildcards=32)
-    for number in range(40):
-        bindings.want(b"$.x%d.*" % number)
-        bindings.want(b"$.few.n%d" % number)
-    assert kernel.bound[-1] == "$.*"
-    for number in range(10):
-        bindings.unwant(b"$.x%d.*" % number)
-    bindings.tidy()
-    assert sorted(kernel.bound) == sorted(name.decode() for name in bindings.wanted)
-
-
-def test_a_limit_of_wildcards_that_was_not_known() -> None:
-    """Then a wildcard is refused, but not a name, and no longer than it must be."""
-    kernel = Kernel(wildcards=3)
-    bindings = bridge(kernel)
-    for number in range(3):
-        bindings.want(b"$.x%d.*" % number)
-    with pytest.raises(OSError, match="no binding to a wildcard"):
-        bindings.want(b"$.x3.*")
-    for number in range(100):
-        bindings.want(b"$.n%d" % number)
-    assert bindings.tidy_at is not None
-    kernel.wildcards = 4
-    bindings.unwant(b"$.x0.*")
-    bindings.tidy()
-    bindings.want(b"$.x3.*")
-    assert "$.x3.*" in kernel.bound
 
 
 def test_rule_long_names_are_not_tidied() -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import errno
+import socket
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kbus import Ksock, Message, Reply, Request, reply_to
+from kbus.failed import decode
 from kbus.sbus import Client
 from kbus.sbus.calling import (
     BUSY,
@@ -21,8 +23,8 @@ from kbus.sbus.calling import (
     NO_REPLIER,
     NOT_POSSIBLE,
     REQUEST,
-    SERVED,
     TAKEN,
+    TIMEOUT,
     TOO_LARGE,
 )
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
@@ -31,8 +33,9 @@ from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import Daemon, nothing_more, receive, settle
 
 
-def call(client: Client, token: bytes, key: bytes, data: bytes = b"") -> None:
-    client.control("kbus/call", b"\0".join((token, key, data)))
+def call(client: Client, token: bytes, key: bytes, data: bytes = b"", limit: int | None = None) -> None:
+    """Ask; `limit` is in milliseconds."""
+    client.control("kbus/call" if limit is None else f"kbus/call/{limit}", b"\0".join((token, key, data)))
 
 
 def answer(client: Client, kind: str = "kbus/answer") -> list[bytes]:
@@ -53,6 +56,12 @@ def next_request(replier: Ksock) -> Message:
     assert message is not None
     assert message.wants_us_to_reply()
     return message
+
+
+def failure(message: Message) -> str:
+    """The kind of an answer that is an error."""
+    assert message.name == "$.KBUS.Replier.Failed"
+    return decode(message.data)[0]
 
 
 def final(asker: Ksock) -> Message:
@@ -125,8 +134,6 @@ def test_what_fails_is_answered_too(daemon: StartDaemon, ksock: OpenKsock) -> No
         ):
             call(client, b"t", key)
             assert answer(client) == [b"t", status, b""]
-        client.control("kbus/serve", b"a\0b")
-        assert client.expect_control(SERVED, PATIENCE).payload == b"a\0b\0" + NO_KEY + b"\0"
         call(client, b"one", b"Full")
         call(client, b"two", b"Full")
         assert answer(client) == [b"two", BUSY, b""]
@@ -229,22 +236,82 @@ def test_who_has_asked_and_left_is_not_answered(daemon: StartDaemon, ksock: Open
 
 
 def test_a_replier_that_does_not_read(daemon: StartDaemon, ksock: OpenKsock) -> None:
-    """Its Requests stay in KBUS, where they have a limit, and nobody else waits."""
+    """Its queue has a limit; then whoever asks is answered with an error, and nobody else waits."""
     asker = ksock()
     asker.set_max_messages(10_000)
-    running = daemon()
+    running = daemon("--max-queued", "50")
     with running.client() as client, running.client() as other:
         assert serve(client, b"a") == b""
-        with pytest.raises(OSError) as caught:
-            for _ in range(5000):
-                asker.send_msg(Request("$.a", bytes(4096)))
-                if asker.num_messages():
-                    break
-                settle(other)
-        assert caught.value.errno == errno.EBUSY
-        assert running.stats()[0]["queued"] <= 16
+        while asker.num_messages() < 3:
+            asker.send_msg(Request("$.a", bytes(4096)))
+            settle(other)
+        assert running.stats()[0]["queued"] == 50
+        assert failure(final(asker)) == "Busy"
         call(other, b"t", b"Nobody")
         assert answer(other) == [b"t", NO_REPLIER, b""]
+
+
+def test_rule_calls_take_no_memory_of_kbus(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Whoever serves and does not read is charged for what waits, and so are those who have asked it."""
+    listener, publisher = ksock(), ksock()
+    listener.bind("$.other")
+    running = daemon("--max-user-queued-bytes", "1000000")
+    with ExitStack() as stack, running.client() as client:
+        servers, callers = ([stack.enter_context(running.client()) for _ in range(4)] for _ in range(2))
+        for number, server in enumerate(servers):
+            assert serve(server, b"s%d" % number) == b""
+        with parameter("max_user_bytes", 4_000_000):
+            for number, caller in enumerate(callers):
+                for _ in range(20):
+                    call(caller, b"t", b"s%d" % number, bytes(300_000))
+                settle(caller)
+            settle(client)
+            publisher.send_msg(Message("$.other", bytes(400_000)))
+            message = listener.wait_for_msg(PATIENCE)
+            assert message is not None and message.data == bytes(400_000)
+        for caller in callers:
+            # What does not wait at its server has been answered.
+            told = caller.receive(PATIENCE)
+            assert told is not None
+            assert told.payload.startswith((b"t\0KBUS/Replier/Failed\0Busy\n", b"t\0busy\0"))
+
+
+def test_rule_a_call_may_have_a_limit_of_time(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """Then it has its answer, and the one that comes too late is refused."""
+    replier = ksock()
+    replier.bind("$.a", replier=True)
+    with daemon().client() as client:
+        for _ in range(100):
+            call(client, b"in time", b"a", limit=60_000)
+            replier.send_msg(reply_to(next_request(replier)))
+            assert answer(client) == [b"in time", b"", b""]
+        call(client, b"for ever", b"a")
+        call(client, b"long", b"a", limit=60_000)
+        call(client, b"short", b"a", limit=1)
+        assert answer(client) == [b"short", TIMEOUT, b""]
+        requests = [next_request(replier) for _ in range(2)]
+        for request in requests:
+            replier.send_msg(reply_to(request))
+        assert [answer(client)[0] for _ in requests] == [b"for ever", b"long"]
+        for wrong in (b"", b"0", b"-1", b"1.5", b"86400001", b"9" * 5000):
+            client.control(b"kbus/call/" + wrong, b"t\0a\0")
+        assert client.dropped(PATIENCE) == {"unknown-request": 6}
+
+
+def test_who_serves_and_receives_no_more_is_no_replier(daemon: StartDaemon, ksock: OpenKsock) -> None:
+    """It has closed its receiving side; what it is asked is answered, and it may go on publishing."""
+    asker, running = ksock(), daemon()
+    with running.socket() as half, running.client() as client:
+        client.subscribe("b")
+        settle(client)
+        half.send(b"CMSG kbus/serve\0a")
+        assert half.recv(100) == b"CMSG kbus/served\0a\0\0"
+        half.shutdown(socket.SHUT_RD)
+        asker.send_msg(Request("$.a"))
+        assert final(asker).name == "$.KBUS.Replier.Ignored"
+        wait_until(lambda: asker.find_replier("$.a") is None, "it serves no more")
+        half.send(b"MSG b\0")
+        assert receive(client, 1) == [(b"b", b"")]
 
 
 def test_rules_are_for_requests_too(daemon: StartDaemon, tmp_path: Path, ksock: OpenKsock) -> None:
@@ -309,13 +376,12 @@ def test_a_client_that_owes_much_gets_no_more_until_it_answers(daemon: StartDaem
         for _ in range(MOST_OWED):
             asker.send_msg(Request("$.a"))
             tokens.append(answer(client, "kbus/request")[0])
-        for _ in range(2):
-            asker.send_msg(Request("$.a"))
+        asker.send_msg(Request("$.a"))
+        assert failure(final(asker)) == "Busy"
+        client.control("kbus/reply", tokens[0] + b"\0")
         settle(client)
-        nothing_more(client)
-        for token in tokens[:2]:
-            client.control("kbus/reply", token + b"\0")
-            assert answer(client, "kbus/request")[0] not in tokens
+        asker.send_msg(Request("$.a"))
+        assert answer(client, "kbus/request")[0] not in tokens
 
 
 def test_who_comes_after_a_replier_that_has_left_is_one_too(daemon: StartDaemon, ksock: OpenKsock) -> None:

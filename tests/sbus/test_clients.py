@@ -45,17 +45,24 @@ def test_rule_a_timeout_is_for_the_question_too(deaf: Client, ask: Callable[[Cli
     assert time.monotonic() - began < PATIENCE
 
 
-def test_rule_an_answer_to_who_has_given_up_is_for_nobody(daemon: tuple[Client, socket.socket]) -> None:
-    """Not for who asks something else meanwhile, nor among messages."""
+@pytest.mark.parametrize("ask", [Client.whoami, Client.dropped])
+def test_rule_who_has_waited_in_vain_is_closed(deaf: Client, ask: Callable[[Client, float], object]) -> None:
+    """The answer might be taken for that to a later question."""
+    with pytest.raises(TimeoutError, match="has not answered"):
+        ask(deaf, 0.1)
+    with fails(errno.EBADF):
+        deaf.publish("a")
+
+
+@pytest.mark.parametrize("timeout", [2_592_000, 1e12])
+def test_a_timeout_may_be_longer_than_poll_takes(
+    daemon: tuple[Client, socket.socket], monkeypatch: pytest.MonkeyPatch, timeout: float
+) -> None:
     client, accepted = daemon
-    with pytest.raises(TimeoutError):
-        client.dropped(0.1)
-    accepted.send(b"CMSG kbus/dropped\0{}")
-    accepted.send(b"CMSG !/cred/whoami\0!/cred/1/1/1")
-    accepted.send(b"CMSG !/cred/whoami\0!/cred/2/2/2")
-    assert client.whoami(PATIENCE) == b"!/cred/2/2/2"
     accepted.send(b"MSG a\0")
-    assert client.receive(PATIENCE) == (b"a", b"", False)
+    assert client.receive(timeout) == (b"a", b"", False)
+    monkeypatch.setattr("kbus.sbus.client._LONGEST_WAIT", 0.01)
+    assert client.receive(0.05) is None
 
 
 @pytest.mark.parametrize("timeout", [None, 0, 0.1])

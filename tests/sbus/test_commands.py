@@ -15,7 +15,7 @@ import pytest
 
 from kbus.sbus import Client, address, command, daemon, log
 from kbus.sbus.address import Address
-from kbus.sbus.descriptors import Spare
+from kbus.sbus.process import Spare
 from tests.kernel.helpers import PATIENCE, wait_until
 
 
@@ -79,24 +79,20 @@ def test_nobody_reads_what_the_daemon_says(monkeypatch: pytest.MonkeyPatch, errn
     log.say("this")
 
 
-def test_no_descriptor_is_left_to_tell_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else may get the one that was kept. It is taken back as soon as there is one."""
+def test_the_spare_descriptors_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else may get one that was given up. It is taken back as soon as there is one."""
     spare = Spare()
+    before = len(os.listdir("/proc/self/fd"))
     free = os.open
 
     def none_free(*args: object) -> int:
         raise OSError(errno.ENFILE, "none")
 
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
-        listening.bind("")
-        listening.listen()
-        listening.setblocking(False)
-        for is_free in (False, False, True, True):
-            monkeypatch.setattr(os, "open", free if is_free else none_free)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-                client.connect(listening.getsockname())
-                spare.refuse(listening)
-                assert client.recv(1) == b""
+    for is_free in (False, False, True, True):
+        monkeypatch.setattr(os, "open", free if is_free else none_free)
+        with spare.given_up():
+            assert len(os.listdir("/proc/self/fd")) == before - 2
+        assert len(os.listdir("/proc/self/fd")) == (before if is_free else before - 2)
     spare.close()
 
 

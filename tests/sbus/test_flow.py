@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.sbus.backlog import ORDERS, Backlog
-from kbus.sbus.flow import BLOCK, CONTROLS, DISCARD, ERROR, HARD, QUEUE, SOFT, Settings, is_room, outcome
+from kbus.sbus.flow import (
+    BLOCK,
+    CONTROLS,
+    DISCARD,
+    ERROR,
+    HARD,
+    ORDERS,
+    QUEUE,
+    SOFT,
+    Backlog,
+    Settings,
+    is_room,
+    outcome,
+)
 from kbus.sbus.limits import PACKET_COST
 
 

@@ -28,6 +28,7 @@ from tests.sbus.bystander import Bystander
 from tests.sbus.conftest import OpenKsock, StartDaemon
 from tests.sbus.running import SNDBUFFORCE, Daemon, is_closed, nothing_more, receive, settle
 from tests.sbus.running import daemon as started
+from tests.sbus.test_nothing_lost import publish_and_leave
 
 MIB = 1 << 20
 
@@ -76,7 +77,7 @@ def test_what_is_behind_a_fatal_packet_does_nothing(daemon: StartDaemon) -> None
 
 def test_as_many_clients_as_can_be_told_from_each_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is refused, and served when another has left."""
-    monkeypatch.setattr(bridge, "MOST_NUMBER", 3)
+    monkeypatch.setattr(bridge, "MOST_NUMBER", 4)
     with started(place, "--max-user-clients", "9") as running:
         clients = [running.client() for _ in range(3)]
         for client in clients:
@@ -87,7 +88,7 @@ def test_as_many_clients_as_can_be_told_from_each_other(place: Path, monkeypatch
 
         def there_is_room_to_ask() -> bool:
             with suppress(ConnectionError):
-                return int(running.stats()[0]["refused"]["clients"]) > 0
+                return int(running.stats()[0]["refused"]["user-clients"]) > 0
             return False
 
         wait_until(there_is_room_to_ask, "one has left")
@@ -128,7 +129,7 @@ GARBAGE = [b"\0", b"MSG", b"MSG ", b"MSG a", b"SUB", b"CMSG", b"SUBa", b" ", b"\
 
 
 def test_garbage(daemon: StartDaemon) -> None:
-    """It is counted, told of once a second at most, and the connection stays."""
+    """It is counted, told of, but not each time, and the connection stays."""
     running = daemon()
     with running.socket() as odd, running.client() as client:
         for _ in range(100):
@@ -140,11 +141,11 @@ def test_garbage(daemon: StartDaemon) -> None:
         settle(client)
         assert running.dropped() == {"malformed": 100 * len(GARBAGE)}
         lines = [line for line in running.said().splitlines() if "malformed" in line]
-        assert 1 <= len(lines) < 60
+        assert 1 <= len(lines) < 100 * len(GARBAGE)
 
 
 def test_reconnecting_fills_no_log(daemon: StartDaemon) -> None:
-    """Lines are counted for the user, and in all."""
+    """Lines are counted whoever they are about."""
     running = daemon()
     for _ in range(300):
         with running.socket() as odd:
@@ -153,8 +154,9 @@ def test_reconnecting_fills_no_log(daemon: StartDaemon) -> None:
             assert is_closed(odd)
     assert running.dropped() == {"malformed": 300, "credentials": 300}
     lines = running.said().splitlines()
-    assert 1 <= len(lines) < 60
     assert "malformed" in lines[0]
+    assert len(lines) < 600
+    assert any("left out" in line for line in lines)
 
 
 LOOPER = 1234
@@ -358,8 +360,8 @@ def test_more_subscriptions_than_bindings(daemon: StartDaemon, pattern: str, cou
             wait_until(lambda: running.stats()[0]["bindings"] == 1, "all is unbound", 5 * PATIENCE)
 
 
-def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> None:
-    """A daemon without CAP_SYS_RESOURCE has 16 for all clients: it is bound to more then, and nobody less."""
+def test_many_wildcards_of_an_ordinary_user(place: Path, open_to_all: None) -> None:
+    """A daemon without CAP_SYS_RESOURCE is bound to what its clients want, and to nothing else."""
     os.chmod(place, 0o777)
     with started(place, prepare=lambda: become(NOBODY)) as running, ExitStack() as stack:
         clients = [stack.enter_context(running.client()) for _ in range(40)]
@@ -373,6 +375,7 @@ def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> 
         for number, client in enumerate(clients):
             payload = b"%d" % number
             assert receive(client, 2) == [(b"x%d/a" % number, payload), (b"name%d" % number, payload)]
+        assert running.stats()[0]["bindings"] == 80
         assert running.dropped() == {}
         for client in clients[10:]:
             client.close()
@@ -381,7 +384,10 @@ def test_more_wildcards_than_a_user_may_have(place: Path, open_to_all: None) -> 
 
 def test_limits_of_subscriptions(daemon: StartDaemon) -> None:
     running = daemon(
-        "--max-subscription-bytes", str(10 * (SUBSCRIPTION_COST + SEGMENT_COST + 1)), "--max-globs", "2"
+        "--max-user-subscription-bytes",
+        str(10 * (SUBSCRIPTION_COST + SEGMENT_COST + 1)),
+        "--max-wildcards",
+        "300",
     )
     with running.client() as client:
         for number in range(20):
@@ -444,6 +450,11 @@ def test_publishing_and_closing_at_once(daemon: StartDaemon) -> None:
         for number in range(100):
             mine = range(10 * number, 10 * number + 10)
             assert [each for each in came if each in mine] == list(mine)
+
+
+@pytest.mark.long("takes minutes on an emulated processor")
+def test_publishing_and_closing_at_once_many_times(daemon: StartDaemon) -> None:
+    publish_and_leave(daemon(), 20_000)
 
 
 def test_sub_and_unsub_at_random(daemon: StartDaemon) -> None:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbus import names
-from kbus.sbus import patterns, secret
+from kbus.sbus import packets, secret
 from kbus.sbus.keymap import KeyMap, NameTooLong
 from kbus.sbus.packets import DOT, SLASH, Protocol
 from tests.sbus.reference import words
@@ -104,7 +104,7 @@ def test_rule_no_two_keys_have_one_name(protocol: Protocol, one: bytes, other: b
 )
 def test_rule_bindings_cover_what_patterns_match(protocol: Protocol, pattern: bytes, key: bytes) -> None:
     keymap = MAPS[protocol]
-    if patterns.matches(pattern, key, protocol.separator):
+    if packets.matches(pattern, key, protocol.separator):
         binding = keymap.binding(pattern)
         assert binding is not None
         assert names.matches(binding.decode(), keymap.name(key).decode())

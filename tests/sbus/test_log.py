@@ -25,32 +25,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_one_line_a_second_about_a_user(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    told = log.OfUsers()
-    assert [told.say(7, "x") for _ in range(1000)] == [True] + [False] * 999
-    clock.now += 1.5
-    assert told.say(7, "y")
-    clock.now += 1.5
-    assert told.say(7, "z")
+def test_some_lines_a_second(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """And how many there were not."""
+    told = log.Limited()
+    for text in ("x", "y"):
+        assert [told.say(text) for _ in range(1000)] == [True] * told.MOST + [False] * (1000 - told.MOST)
+        clock.now += 1.5
+    assert told.say("z")
+    assert told.say("z")
     assert capsys.readouterr().err.splitlines() == [
-        "kbus-sbusd: x",
-        "kbus-sbusd: y (999 other lines about this user are left out)",
+        *["kbus-sbusd: x"] * told.MOST,
+        "kbus-sbusd: y (990 lines before this are left out)",
+        *["kbus-sbusd: y"] * (told.MOST - 1),
+        "kbus-sbusd: z (990 lines before this are left out)",
         "kbus-sbusd: z",
     ]
-
-
-def test_some_lines_a_second_in_all(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    told = log.OfUsers()
-    for _ in range(3):
-        assert sum(told.say(uid, "x") for uid in range(5000)) == log.OfUsers.IN_ALL
-        assert len(told._users) <= told._MOST_USERS
-        clock.now += 1.5
-    assert len(capsys.readouterr().err.splitlines()) == 3 * log.OfUsers.IN_ALL
-
-
-def test_it_does_not_remember_all_users(clock: Clock) -> None:
-    told = log.OfUsers()
-    for uid in range(10 * told._MOST_USERS):
-        assert told.say(uid, "x")
-        clock.now += 0.15
-    assert len(told._users) <= told._MOST_USERS

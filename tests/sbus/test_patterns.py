@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.sbus import patterns
+from kbus.sbus import packets
 from tests.sbus.reference import reference_matches, words
 
 
@@ -42,14 +42,14 @@ from tests.sbus.reference import reference_matches, words
 )
 def test_rule_patterns(separator: bytes, pattern: bytes, key: bytes, expected: bool) -> None:
     pattern, key = pattern.replace(b"/", separator), key.replace(b"/", separator)
-    assert patterns.matches(pattern, key, separator) == expected
+    assert packets.matches(pattern, key, separator) == expected
 
 
 def test_everything_that_is_short() -> None:
     keys = words(b"ab/", 5)
     for pattern in words(b"a*/", 5):
         for key in keys:
-            assert patterns.matches(pattern, key, b"/") == reference_matches(pattern, key, b"/"), (
+            assert packets.matches(pattern, key, b"/") == reference_matches(pattern, key, b"/"), (
                 pattern,
                 key,
             )
@@ -58,14 +58,14 @@ def test_everything_that_is_short() -> None:
 @given(st.text("ab*./", max_size=12), st.text("ab*./", max_size=12), st.sampled_from("./"))
 def test_longer_ones(pattern: str, key: str, separator: str) -> None:
     args = pattern.encode(), key.encode(), separator.encode()
-    assert patterns.matches(*args) == reference_matches(*args)
+    assert packets.matches(*args) == reference_matches(*args)
 
 
 @given(st.text("a*/", max_size=20), st.text("ab/", max_size=10))
 def test_stars_beside_stars_change_nothing(pattern: str, key: str) -> None:
-    normal = patterns.normal(pattern.encode())
+    normal = packets.normal(pattern.encode())
     assert b"**" not in normal
-    assert patterns.matches(normal, key.encode(), b"/") == patterns.matches(
+    assert packets.matches(normal, key.encode(), b"/") == packets.matches(
         pattern.encode(), key.encode(), b"/"
     )
 
@@ -74,7 +74,7 @@ def test_stars_beside_stars_change_nothing(pattern: str, key: str) -> None:
 def test_time_does_not_grow_with_the_ways_to_match() -> None:
     """A regular expression would take for ever."""
     began = time.process_time()
-    assert not patterns.matches(b"*a" * 400 + b"b", b"a" * 1000, b"/")
+    assert not packets.matches(b"*a" * 400 + b"b", b"a" * 1000, b"/")
     assert time.process_time() - began < 1
 
 
@@ -82,4 +82,4 @@ def test_time_does_not_grow_with_the_ways_to_match() -> None:
     ("pattern", "expected"), [(b"a", True), (b"a/b", True), (b"", False), (b"a/", False), (b"a*", False)]
 )
 def test_exact(pattern: bytes, expected: bool) -> None:
-    assert patterns.is_exact(pattern, b"/") == expected
+    assert packets.is_exact(pattern, b"/") == expected

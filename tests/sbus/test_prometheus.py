@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kbus.sbus import counts, daemon
-from kbus.sbus.prometheus import exposition
+from kbus.sbus.telling import exposition
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.forked import run
 from tests.sbus.running import receive, settle

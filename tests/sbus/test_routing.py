@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kbus.sbus import wildcards
-from kbus.sbus.patterns import normal
+from kbus.sbus import routing
+from kbus.sbus.packets import normal
 from kbus.sbus.routing import Table
 from tests.sbus.reference import reference_matches, words
 
@@ -88,7 +88,7 @@ def test_a_million_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Patterns with ``*`` need several blocks.
     """
-    monkeypatch.setattr(wildcards, "_BITS", 100)
+    monkeypatch.setattr(routing, "_BITS", 100)
     chance = random.Random(1)
     table: Table[int] = Table(b"/")
     counts: Counter[tuple[bytes, int]] = Counter()

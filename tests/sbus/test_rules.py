@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.sbus import patterns
+from kbus.sbus import packets
+from kbus.sbus.access import EVERYBODY, BadRule, Denied, Rights, Rule, Rules, parse
 from kbus.sbus.packets import DOT, SLASH
-from kbus.sbus.rules import EVERYBODY, BadRule, Denied, Rights, Rule, Rules, parse
 from kbus.sbus.secret import Credentials
 
 OWN = Credentials(gid=10, uid=1, pid=99, groups=frozenset({20, 30}))
@@ -149,7 +149,7 @@ def test_rule_it_is_what_reading_the_lines_one_by_one_gives(
 
     def expected(what: str) -> bool:
         for rule in rules:
-            if what in rule.what and rule.who in mine and patterns.matches(rule.pattern, key, b"/"):
+            if what in rule.what and rule.who in mine and packets.matches(rule.pattern, key, b"/"):
                 return rule.allows
         return default
 

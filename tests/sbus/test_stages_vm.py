@@ -14,7 +14,7 @@ import pytest
 
 from kbus.sbus import Client
 from kbus.sbus import daemon as command
-from kbus.sbus.daemonise import DEFAULT_PIDFILE
+from kbus.sbus.process import DEFAULT_PIDFILE
 from tests.kernel.helpers import wait_until
 from tests.sbus.running import has_ended, receive, settle
 

@@ -1,20 +1,222 @@
 # SPDX-License-Identifier: MIT
-"""Access by key: the file of rules, and who of those that have subscribed may have a message."""
+"""Rules for who may publish and subscribe where: a file of lines, and what they mean for one client.
+
+::
+
+    # what somebody needs to know
+    default deny
+    deny   both       user:guest   Lab/
+    allow  subscribe  *            Lab/
+    allow  publish    group:lab    Lab/*/Set
+
+The first line that fits decides; where none fits, the default, which is ``deny`` if there is no such line.
+Patterns are those of the protocol. Between quotes they may have blanks, and ``""`` is the empty one.
+"""
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
-from collections.abc import Iterable, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
+from weakref import WeakValueDictionary
 
-from . import counts
+from . import secret
+from .counts import PUBLISH_DENIED, SUBSCRIBE_DENIED, Dropped
 from .packets import Protocol
-from .peer import Peer
-from .rules import BadRule, Rules, parse
+from .routing import Table
+from .secret import Credentials
 
+#: ``*``, or ``user`` or ``group`` and an id
+Who = tuple[str, int]
+EVERYBODY: Who = ("*", 0)
+_ALLOW = {b"allow": True, b"deny": False}
+PUBLISH, SUBSCRIBE = "publish", "subscribe"
+_WHAT = {b"publish": (PUBLISH,), b"subscribe": (SUBSCRIBE,), b"both": (PUBLISH, SUBSCRIBE)}
+#: the largest id of a user or group; the next number means none
+MOST_ID = 2**32 - 2
 #: Bytes that a file of rules has at most.
 MOST_BYTES = 1 << 20
+#: Keys for which one client's rights are remembered. When there are more, all are looked up anew.
+MOST_REMEMBERED = 1024
+
+
+class BadRule(ValueError):
+    """A line that is no rule. ``line`` is its number, from 1."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"{line}: {why}")
+        self.line = line
+
+
+class Denied(Dropped):
+    """The rules do not allow it. The text says which line."""
+
+
+class Rule(NamedTuple):
+    """One line: whether it allows ``what`` (PUBLISH, SUBSCRIBE) to ``who`` with keys that match."""
+
+    allows: bool
+    what: tuple[str, ...]
+    who: Who
+    pattern: bytes
+    line: int
+
+
+class Rules:
+    """Rules in their order, and whether what none of them is about is allowed. Immutable."""
+
+    def __init__(self, rules: list[Rule], default: bool, separator: bytes) -> None:
+        self.rules = rules
+        self.default = default
+        #: the numbers of rules, for what and whom they are
+        self._tables: dict[tuple[str, Who], Table[int]] = {}
+        for number, rule in enumerate(rules):
+            for what in rule.what:
+                self._tables.setdefault((what, rule.who), Table(separator)).add(rule.pattern, number)
+        self._rights: WeakValueDictionary[object, Rights] = WeakValueDictionary()
+
+    def of(self, own: Credentials) -> Rights:
+        """Return the rights of a client with these credentials; clients that have the same share them."""
+        same = (own.uid, own.gid, own.groups)
+        rights = self._rights.get(same)
+        if rights is None:
+            rights = self._rights[same] = Rights(self, own)
+        return rights
+
+    def tables(self, what: str, own: Credentials) -> list[Table[int]]:
+        """Return where the rules are that are for a client with these credentials."""
+        who = [EVERYBODY, ("user", own.uid), *(("group", gid) for gid in {own.gid, *own.groups})]
+        return [self._tables[what, each] for each in who if (what, each) in self._tables]
+
+
+class Rights:
+    """What the rules mean for clients with the same credentials.
+
+    ``names`` are the message names of keys that they may publish to, as far as those have been asked for.
+    """
+
+    def __init__(self, rules: Rules, own: Credentials) -> None:
+        self._rules = rules
+        self._publish = rules.tables(PUBLISH, own)
+        self._subscribe = rules.tables(SUBSCRIBE, own)
+        self.names: dict[bytes, bytes] = {}
+        self._readable: dict[bytes, bool] = {}
+
+    def check_publish(self, key: bytes) -> None:
+        """Raise Denied if they may not publish to a key, which is no secret one."""
+        rule = self._first(self._publish, key)
+        if not self._allows(rule):
+            raise Denied(f"publish to {key[:60]!r}, by {_source(rule)}", PUBLISH_DENIED)
+
+    def check_subscribe(self, key: bytes) -> None:
+        """Raise Denied if they may not receive messages with a key, which is no secret one."""
+        rule = self._first(self._subscribe, key)
+        if not self._allows(rule):
+            raise Denied(f"subscribe to {key[:60]!r}, by {_source(rule)}", SUBSCRIBE_DENIED)
+
+    def may_receive(self, key: bytes) -> bool:
+        """Return whether they may receive messages with a key, which is no secret one."""
+        known = self._readable.get(key)
+        if known is None:
+            known = self._allows(self._first(self._subscribe, key))
+            if len(self._readable) >= MOST_REMEMBERED:
+                self._readable.clear()
+            self._readable[key] = known
+        return known
+
+    def _first(self, tables: list[Table[int]], key: bytes) -> Optional[Rule]:
+        numbers = [number for table in tables for number in table.find(key)]
+        return self._rules.rules[min(numbers)] if numbers else None
+
+    def _allows(self, rule: Optional[Rule]) -> bool:
+        return self._rules.default if rule is None else rule.allows
+
+
+def _source(rule: Optional[Rule]) -> str:
+    return "default" if rule is None else f"line {rule.line} of the rules"
+
+
+def parse(text: bytes, protocol: Protocol) -> Rules:
+    """Return the rules that a text has. Raises BadRule for the first line that is none."""
+    rules: list[Rule] = []
+    default: Optional[bool] = None
+    for number, line in enumerate(text.split(b"\n"), 1):
+        words = line.split(None, 3)
+        if not words or words[0].startswith(b"#"):
+            continue
+        try:
+            if words[0] == b"default":
+                default = _default(words[1:], default)
+            else:
+                rules.append(_rule(words, protocol, number))
+        except ValueError as error:
+            raise BadRule(number, str(error)) from None
+    return Rules(rules, bool(default), protocol.separator)
+
+
+def _default(words: list[bytes], before: Optional[bool]) -> bool:
+    if len(words) != 1 or words[0] not in _ALLOW:
+        raise ValueError("the default is allow or deny")
+    if before is not None:
+        raise ValueError("there is a default already")
+    return _ALLOW[words[0]]
+
+
+def _rule(words: list[bytes], protocol: Protocol, line: int) -> Rule:
+    if words[0] not in _ALLOW:
+        raise ValueError(f"{_text(words[0])} is not allow, deny or default")
+    if len(words) < 4:
+        raise ValueError("a rule is allow or deny, publish, subscribe or both, who, and a pattern")
+    if words[1] not in _WHAT:
+        raise ValueError(f"{_text(words[1])} is not publish, subscribe or both")
+    pattern = _pattern(words[3].strip())
+    if b"\0" in pattern:
+        raise ValueError("a key has no NUL")
+    if protocol.has_control and secret.uses_token(pattern):
+        raise ValueError("keys with ! as a segment are for whom the protocol says, and have no rules")
+    return Rule(_ALLOW[words[0]], _WHAT[words[1]], _who(words[2]), pattern, line)
+
+
+def _pattern(text: bytes) -> bytes:
+    """The pattern that the rest of a line is, of which what looks like a comment is to be no part."""
+    if text.startswith(b'"'):
+        pattern, quote, behind = text[1:].partition(b'"')
+        if not quote or behind:
+            raise ValueError(
+                "a pattern that begins with a quote ends with the next one, and so does the line"
+            )
+        return pattern
+    if len(text.split()) > 1:
+        raise ValueError("a pattern with blanks stands between quotes, a comment on a line of its own")
+    return text
+
+
+def _who(word: bytes) -> Who:
+    if word == b"*":
+        return EVERYBODY
+    kind, colon, name = word.decode("utf-8", "surrogateescape").partition(":")
+    if not colon or not name or kind not in ("user", "group"):
+        raise ValueError(f"{_text(word)} is not *, user:NAME or group:NAME")
+    return kind, id_of(kind, name)
+
+
+def id_of(kind: str, name: str) -> int:
+    """Return the id of a user or group, which its name may be. Raises ValueError if there is none."""
+    if name.isascii() and name.isdigit():
+        if int(name) > MOST_ID:
+            raise ValueError(f"{name} is no {kind} id")
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid if kind == "user" else grp.getgrnam(name).gr_gid
+    except (KeyError, ValueError):
+        raise ValueError(f"there is no {kind} {_text(name.encode('utf-8', 'surrogateescape'))}") from None
+
+
+def _text(word: bytes) -> str:
+    """A word as it is shown, not all of one that is long."""
+    return repr(word[:40].decode("utf-8", "backslashreplace"))
 
 
 class NoRules(Exception):
@@ -57,32 +259,3 @@ class RulesFile:
         if len(content) > MOST_BYTES:
             raise NoRules(f"{self.path}: it has more than {MOST_BYTES} bytes")
         return content
-
-
-def readers(key: bytes, subscribers: Iterable[Peer]) -> Receivers:
-    """Return who of the subscribers gets messages with a key, and who is to be counted for the others."""
-    allowed: list[Peer] = []
-    denied: list[Peer] = []
-    for peer in subscribers:
-        may = peer.rights is None or peer.rights.may_receive(key)
-        (allowed if may else denied).append(peer)
-    return allowed, Withheld(key, denied) if denied else None
-
-
-class Withheld:
-    """Counts messages for the subscribers of a key that may not have them."""
-
-    def __init__(self, key: bytes, peers: Sequence[Peer]) -> None:
-        self._detail = f"subscribe to {key[:60]!r}"
-        self._peers = peers
-
-    def count(self, count: int, publisher: Optional[Peer]) -> None:
-        """So many messages were withheld, which ``publisher`` has published if that is not None."""
-        for peer in self._peers:
-            if peer is not publisher or peer.settings.echo:
-                peer.drop(counts.SUBSCRIBE_DENIED, self._detail)
-                peer.counts.dropped[counts.SUBSCRIBE_DENIED] += count - 1
-
-
-#: Who gets messages with a key, and who counts them for those who may not have them, if there are any.
-Receivers = tuple[Iterable[Peer], Optional[Withheld]]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Optional
 
 from . import address, packets, secret
@@ -42,12 +42,7 @@ class AsyncClient:
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -71,26 +66,33 @@ class AsyncClient:
         await self._send(packets.CMSG, key, payload)
 
     async def whoami(self) -> bytes:
-        """Return this client's credentials as the beginning of a key; what comes before is put aside."""
-        await self._ask(secret.WHOAMI)
-        return (await self._expect(secret.WHOAMI)).payload
+        """Return this client's credentials as the beginning of a key; what comes before is put aside.
+
+        If it is cancelled, the client is closed: the answer could come all the same.
+        """
+        with self._closed_if_cancelled():
+            await self.control(secret.WHOAMI)
+            return (await self._expect(secret.WHOAMI)).payload
 
     async def dropped(self) -> Optional[dict[str, int]]:
-        """Return what ``Client.dropped`` does; what comes before is put aside."""
-        await self._ask(packets.DROPPED)
-        await self._ask(secret.WHOAMI)
-        answer = await self._expect(packets.DROPPED, secret.WHOAMI)
-        if answer.key == secret.WHOAMI:
-            self._client.asked.forget(packets.DROPPED)
-            return None
-        await self._expect(secret.WHOAMI)
-        dropped: dict[str, int] = json.loads(answer.payload)
-        return dropped
+        """Return what ``Client.dropped`` does, as ``whoami`` does it."""
+        with self._closed_if_cancelled():
+            await self.control(packets.DROPPED)
+            await self.control(secret.WHOAMI)
+            answer = await self._expect(packets.DROPPED, secret.WHOAMI)
+            if answer.key == secret.WHOAMI:
+                return None
+            await self._expect(secret.WHOAMI)
+            dropped: dict[str, int] = json.loads(answer.payload)
+            return dropped
 
-    async def _ask(self, key: bytes) -> None:
-        # What could not be sent is not answered.
-        await self.control(key)
-        self._client.asked.ask(key)
+    @contextmanager
+    def _closed_if_cancelled(self) -> Iterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.close()
+            raise
 
     async def _expect(self, *keys: bytes) -> Received:
         while True:

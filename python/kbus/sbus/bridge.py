@@ -10,36 +10,27 @@ import json
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from .. import abi
-from . import calling, counts, log, packets, patterns, secret, stats
-from .access import NoRules, Receivers, RulesFile, readers
-from .bindings import Bindings
+from . import calling, counts, log, packets, secret
+from .access import NoRules, RulesFile
+from .bindings import Bindings, most_bindings
 from .bus import Bus
-from .counts import Counts
-from .descriptors import room_for_clients
+from .counts import Counts, Dropped
 from .flow import BLOCK
-from .identity import peer_credentials
-from .keymap import KeyMap, NameTooLong
-from .limits import Limits
-from .packets import CMSG, SUB, UNSUB, Protocol
-from .parameters import allowed_bindings
+from .identity import Identity
+from .keymap import KeyMap
+from .limits import Limits, Users
+from .packets import CMSG, MSG, SUB, UNSUB, Protocol
 from .peer import Peer, Total
-from .rules import Denied
+from .process import room_for_clients
 from .subscribing import Subscriptions
 from .traffic import MOST_NUMBER, Traffic
-from .usage import OverLimit
-from .users import OverUserLimit, User, Users
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"
-
-
-class NoNumber(Exception):
-    """There are as many clients as can be told from each other."""
 
 
 class Bridge:
@@ -68,33 +59,25 @@ class Bridge:
         self._rules = rules
         self._gone = Counts()
         self._total = Total()
+        #: clients to look at, as Total says
+        self.changed = self._total.changed
         self.log = self._total.log
-        self.users = Users(limits, min(MOST_NUMBER, room_for_clients()))
+        # One number is for who is refused, whose packets are done nevertheless.
+        self.users = Users(limits, min(MOST_NUMBER - 1, room_for_clients()))
+        self.deadlines: calling.Deadlines = {}
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = self._keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, self._receivers, limits.packet)
-        self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, allowed_bindings())
-        self.subscriptions = Subscriptions(
-            keymap, self.bindings, limits, self.traffic.forget_routes, self.users
-        )
+        self.traffic = Traffic(bus, keymap, self._subscribers, limits.packet)
+        self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, most_bindings())
+        self.subscriptions = Subscriptions(keymap, self.bindings, self.traffic.forget_routes, self.users)
 
     # Who is there.
 
-    def connect(self, connected: socket.socket, user: Optional[User] = None) -> Peer:
-        """Add a client, whose ``user`` has counted it already unless that is None.
-
-        Raises NoNumber, OSError if there are no descriptors for it, and OverUserLimit without ``user``.
-        """
-        if user is None:
-            user = self.users.connect(peer_credentials(connected)[1])
-        if not self._numbers:
-            raise NoNumber
-        number = self._numbers.popleft()
-        try:
-            peer = Peer(connected, number, self.limits, self._total, user)
-        except OSError:
-            self._free(number)
-            raise
+    def connect(self, connected: socket.socket) -> Peer:
+        """Add a client, whether or not its user may have one more. Raises OSError if it lacks descriptors."""
+        identity = Identity(connected)
+        user = self.users.connect(identity.credentials.uid)
+        peer = Peer(connected, identity, self._numbers.popleft(), self.limits, self._total, user)
         self._give_rights(peer)
         self.peers.add(peer)
         return peer
@@ -122,103 +105,67 @@ class Bridge:
         default = "allow" if rules.default else "deny"
         log.say(f"{self._rules.path}: {len(rules.rules)} rules from now on, and default {default}")
 
-    def _receivers(self, key: bytes) -> Receivers:
-        """Who gets a message with this key, which is no secret one."""
-        subscribers = self.subscriptions.subscribers(key)
-        return (subscribers, None) if self._rules is None else readers(key, subscribers)
+    def _subscribers(self, key: bytes) -> Iterable[Peer]:
+        return self.subscriptions.subscribers(key)
 
     def disconnect(self, peer: Peer) -> None:
         """Have it no more. What it has published is sent."""
-        self.traffic.changed.update(peer.close())
-        self.traffic.changed.discard(peer)
+        peer.close()
         self.traffic.special.pop(peer.number, None)
         self.peers.discard(peer)
         self._gone.add(peer.counts)
-        self._free(peer.number)
+        # The others are used first: what is on its way with this one arrives before it is somebody else's.
+        self._numbers.append(peer.number)
         self.subscriptions.leave(peer)
         self.users.disconnect(peer.user)
 
-    def _free(self, number: int) -> None:
-        # The others are used first: what is on its way with this one arrives before it is somebody else's.
-        self._numbers.append(number)
-
     # What clients send.
 
-    def take(self, peer: Peer, received: Sequence[bytes]) -> Sequence[bytes]:
-        """Do what packets of a client say, and return those that are left, for its next turn.
-
-        Messages with known keys take little time, and are sent together. Anything else takes longer, up to as
-        long as others' round trips, and so is the last of a turn.
-        """
+    def take(self, peer: Peer, received: Sequence[bytes]) -> None:
+        """Do what packets of a client say. What is behind one that ends the connection does nothing."""
         most = self.limits.packet
         for done, packet in enumerate(received):
             if peer.is_doomed:
-                # What is behind a packet that ends the connection does nothing.
                 peer.counts.dropped[counts.LEFT] += len(received) - done
                 break
-            if len(packet) <= most and packet.startswith(b"MSG "):
-                end = packet.find(b"\0", 4)
-                if end >= 0 and self.traffic.publish(peer, packet[4:end], packet[end + 1 :]):
+            if packet.startswith(b"MSG ") and len(packet) <= most and (end := packet.find(b"\0", 4)) >= 0:
+                name = peer.names.get(packet[4:end])
+                if name is not None:
+                    self.traffic.publish(peer, name, packet[end + 1 :])
                     continue
-            self._take_slow(peer, packet)
-            if not peer.is_doomed:
-                peer.counts.received += done + 1
-                return received[done + 1 :]
+            try:
+                self._take_slow(peer, packet)
+            except Dropped as why:
+                peer.drop(why.cause, why)
+                if why.ends:
+                    peer.doom(str(why))
         peer.counts.received += len(received)
-        return ()
 
     def _take_slow(self, peer: Peer, packet: bytes) -> None:
-        """Do what a packet says that is no message with a known key."""
+        """Do what a packet says that is no message with a known key. Raises Dropped, or what is one."""
         if len(packet) > self.limits.packet:
-            peer.drop(counts.TOO_LARGE, f"a packet of more than {self.limits.packet} bytes")
-        elif packet.startswith(b"MSG ") and (end := packet.find(b"\0", 4)) >= 0:
-            key = packet[4:end]
-            if self._introduce(peer, packet, key):
-                self.traffic.publish(peer, key, packet[end + 1 :])
-        elif not packet:
-            peer.drop(counts.EMPTY)
-        else:
-            self._take_other(peer, packet)
-
-    def _introduce(self, peer: Peer, packet: bytes, key: bytes) -> bool:
-        """Whether a message with a key that is not known yet is for KBUS."""
-        if self._uses_token(key):
-            self._publish_secret(peer, packet, key)
-            return False
-        try:
-            self.traffic.introduce(peer, key)
-        except NameTooLong as error:
-            peer.drop(counts.NAME_TOO_LONG, error)
-        except PermissionError as error:
-            peer.drop(counts.KBUS_OWN, error)
-        except Denied as error:
-            peer.drop(counts.PUBLISH_DENIED, error)
-        else:
-            return True
-        return False
-
-    def _publish_secret(self, peer: Peer, packet: bytes, key: bytes) -> None:
-        complete = self._complete(peer, key, own_only=False)
-        if complete is not None:
-            # What the client has published before comes first.
-            self._settle()
-            peer.counts.published += 1
-            self.traffic.send(self.subscriptions.secret_subscribers(complete), [packet], peer)
-
-    def _take_other(self, peer: Peer, packet: bytes) -> None:
-        try:
-            kind, key, payload = packets.parse(packet, self.protocol)
-        except ValueError as error:
-            peer.drop(counts.MALFORMED, error)
+            raise Dropped(f"a packet of more than {self.limits.packet} bytes", counts.TOO_LARGE)
+        if not packet:
+            raise Dropped(cause=counts.EMPTY)
+        kind, key, payload = packets.parse(packet, self.protocol)
+        if kind == MSG and not self._uses_token(key):
+            self.traffic.publish(peer, self.traffic.name(peer, key), payload)
             return
-        # A client that unsubscribes has what came before that.
+        # What the client has published before comes first; and one that unsubscribes has what came before.
         self._settle()
-        if kind == SUB:
+        if kind == MSG:
+            self._publish_secret(peer, packet, key)
+        elif kind == SUB:
             self._subscribe(peer, key)
         elif kind == UNSUB:
             self._unsubscribe(peer, key)
         else:
             self._control(peer, key, payload)
+
+    def _publish_secret(self, peer: Peer, packet: bytes, key: bytes) -> None:
+        complete = secret.split(key, self._server).complete(peer.identity.credentials)
+        peer.counts.published += 1
+        self.traffic.send(self.subscriptions.secret_subscribers(complete), [packet], peer)
 
     def _settle(self) -> None:
         if not self.traffic.is_idle:
@@ -227,56 +174,33 @@ class Bridge:
     # Subscriptions.
 
     def _subscribe(self, peer: Peer, pattern: bytes) -> None:
-        complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern
-        if complete is None:
-            return
+        complete = self._complete(peer, pattern)
         try:
             self.subscriptions.add(peer, complete)
-        except OverLimit as error:
-            peer.drop(counts.TOO_MANY_SUBSCRIPTIONS, error)
-        except OverUserLimit as error:
-            peer.drop(counts.USER_SUBSCRIPTIONS, error)
         except OSError as error:
-            peer.drop(counts.REFUSED_BY_KBUS, f"cannot bind: {error.strerror}")
-        else:
-            self._warn(peer, complete)
-
-    def _warn(self, peer: Peer, pattern: bytes) -> None:
-        """Count and tell of a subscription to a single key that the rules deny. It stays: they may change."""
+            raise Dropped(f"cannot bind: {error.strerror}", counts.REFUSED_BY_KBUS) from error
         if peer.rights is None or self._uses_token(pattern) or len(pattern) > abi.MAX_NAME_LEN:
             return
-        if patterns.is_exact(pattern, self.protocol.separator):
-            with suppress(Denied):
-                self._count_denied(peer, counts.SUBSCRIBE_DENIED, peer.rights.check_subscribe, pattern)
+        if packets.is_exact(pattern, self.protocol.separator):
+            # That is counted and told of. The subscription stays: rules may change.
+            peer.rights.check_subscribe(pattern)
 
     def _unsubscribe(self, peer: Peer, pattern: bytes) -> None:
-        complete = self._complete(peer, pattern) if self._uses_token(pattern) else pattern
-        if complete is not None and not self.subscriptions.remove(peer, complete):
-            peer.drop(counts.NOT_SUBSCRIBED, repr(pattern[:40]))
+        if not self.subscriptions.remove(peer, self._complete(peer, pattern)):
+            raise Dropped(repr(pattern[:40]), counts.NOT_SUBSCRIBED)
 
     def _uses_token(self, key: bytes) -> bool:
         return self.protocol.has_control and secret.uses_token(key)
 
-    def _complete(self, peer: Peer, key: bytes, own_only: bool = True) -> Optional[bytes]:
-        """A secret key or pattern with all credentials in it; None if the client may not use it."""
+    def _complete(self, peer: Peer, pattern: bytes) -> bytes:
+        """A pattern, with all credentials in it if it is a secret one. Raises Dropped if they are others'."""
+        if not self._uses_token(pattern):
+            return pattern
         own = peer.identity.credentials
-        try:
-            parts = secret.split(key, self._server)
-        except secret.Misuse as error:
-            peer.drop(counts.CREDENTIALS, error)
-            peer.doom(str(error))
-            self.traffic.changed.add(peer)
-            return None
-        except secret.Invalid as error:
-            peer.drop(counts.RESERVED, error)
-            return None
-        except NameTooLong as error:
-            peer.drop(counts.NAME_TOO_LONG, error)
-            return None
+        parts = secret.split(pattern, self._server)
         # 0 is somebody whom this process cannot tell from others: he is in another pid namespace.
-        if own_only and not (own.pid and parts.matches(own) and peer.identity.holds()):
-            peer.drop(counts.CREDENTIALS, f"{key[:60]!r} is for somebody else")
-            return None
+        if not (own.pid and parts.matches(own) and peer.identity.holds()):
+            raise Dropped(f"{pattern[:60]!r} is for somebody else", counts.CREDENTIALS)
         return parts.complete(own)
 
     # Control messages.
@@ -291,60 +215,43 @@ class Bridge:
             self.traffic.send([peer], [packets.build(CMSG, packets.DROPPED, dropped)], None)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
             peer.looked += 1
-            told = stats.pieces(self.stats())
+            told = counts.pieces(self.stats())
             self.traffic.send([peer], [packets.build(CMSG, STATS, piece) for piece in told], None)
-        elif key in calling.KEYS:
+        elif calling.is_about_calls(key):
             self._take_call(peer, key, payload)
         elif peer.settings.apply(key):
             self._follow(peer)
         else:
-            peer.drop(counts.UNKNOWN_CONTROL, repr(key[:40]))
+            raise Dropped(repr(key[:40]), counts.UNKNOWN_CONTROL)
 
     def _take_call(self, peer: Peer, kind: bytes, payload: bytes) -> None:
         if peer.calls is None:
             peer.calls = calling.Calls(
                 self._bus.ksock.which,
-                peer.user,
+                peer,
                 self._keymap,
                 self.limits.packet,
                 lambda key: self._check_call(peer, key),
                 lambda key: self._check_serve(peer, key),
+                self.deadlines,
             )
-        try:
-            answer = peer.calls.take(kind, payload)
-        except calling.Unknown as error:
-            peer.drop(counts.UNKNOWN_REQUEST, error)
-            return
-        if answer is not None:
-            self.traffic.send([peer], [answer], None)
-        elif kind in calling.MESSAGES:
-            peer.counts.published += 1
-        # There may be something new to wait for.
-        self.traffic.changed.add(peer)
+        peer.calls.take(kind, payload)
 
     def _check_call(self, peer: Peer, key: bytes) -> None:
         """Raise what ``Calls`` wants to know."""
         if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
-            raise PermissionError(f"{key[:40]!r} has no replier")
+            raise Dropped(f"{key[:40]!r} has no replier", counts.KBUS_OWN)
         if peer.rights is not None:
-            self._count_denied(peer, counts.PUBLISH_DENIED, peer.rights.check_publish, key)
+            peer.rights.check_publish(key)
 
     def _check_serve(self, peer: Peer, key: bytes) -> None:
         self._check_call(peer, key)
         if peer.rights is not None:
-            self._count_denied(peer, counts.SUBSCRIBE_DENIED, peer.rights.check_subscribe, key)
-
-    def _count_denied(self, peer: Peer, cause: str, check: Callable[[bytes], None], key: bytes) -> None:
-        try:
-            check(key)
-        except Denied as error:
-            peer.drop(cause, error)
-            raise
+            peer.rights.check_subscribe(key)
 
     def _tell_who(self, peer: Peer) -> None:
         if not peer.identity.holds():
-            peer.drop(counts.CREDENTIALS, "the process that connected has ended")
-            return
+            raise Dropped("the process that connected has ended", counts.CREDENTIALS)
         own = peer.identity.credentials.key()
         credentials = self._server + b"/" + own if self._server else own
         self.traffic.send([peer], [packets.build(CMSG, secret.WHOAMI, credentials)], None)
@@ -361,13 +268,13 @@ class Bridge:
             peer.wait_no_more()
         for other in list(peer.waits_for):
             # There may be room enough for what it waits for now.
-            self.traffic.changed.update(other.released())
-        self.traffic.changed.add(peer)
+            other.release()
+        peer.has_changed()
 
     # Statistics.
 
     def stats(self) -> list[dict[str, Any]]:
-        """Return what ``stats.records`` does."""
+        """Return what ``counts.records`` does."""
         facts = {
             "device": self._bus.ksock.which,
             "ksock": self._bus.id,
@@ -375,4 +282,4 @@ class Bridge:
             "kbus_queued": self._bus.queued,
             "kbus_lost": self._bus.lost,
         }
-        return stats.records(self.peers, self._gone, facts, dict(self.refused), self.users)
+        return counts.records(self.peers, self._gone, facts, dict(self.refused), self.users)

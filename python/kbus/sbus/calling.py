@@ -9,30 +9,36 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
-from typing import Optional
+from contextlib import suppress
+from typing import TYPE_CHECKING, Optional, Union
 
 from .. import Ksock, Message, MessageId, Request, reply_to
 from ..answering import settle
-from ..failed import is_good
+from ..failed import failed_reply, is_good
 from . import packets
-from .keymap import KeyMap, NameTooLong
-from .rules import Denied
-from .users import User
+from .access import Denied
+from .counts import UNKNOWN_REQUEST, Dropped
+from .keymap import KeyMap
+
+if TYPE_CHECKING:
+    from .peer import Peer
 
 # From clients: the payload is a token and a NUL, a key and a NUL, and data; a key; a token, a NUL and data.
+# Behind CALL there may be a separator and how many milliseconds the answer may take.
 CALL, SERVE, UNSERVE, REPLY = b"kbus/call", b"kbus/serve", b"kbus/unserve", b"kbus/reply"
 # To clients: token, status and data; key and status; token, key and data.
 ANSWER, SERVED, REQUEST = b"kbus/answer", b"kbus/served", b"kbus/request"
-#: What ``Calls.take`` is for.
-KEYS = frozenset({CALL, SERVE, UNSERVE, REPLY})
-#: Those of them that are messages to others.
-MESSAGES = frozenset({CALL, REPLY})
+_KEYS = frozenset({CALL, SERVE, UNSERVE, REPLY})
+_TIMED = CALL + b"/"
 
 #: Bytes of a token at most.
 MOST_TOKEN = 64
-#: Requests that a client has received and not answered, at most; then it gets no more of them.
+#: Requests that a client has received and not answered, at most; others are answered with an error.
 MOST_OWED = 1000
+#: Milliseconds that an answer may take at most, if there is a limit: a day.
+MOST_WAIT = 86_400_000
 #: Keys that a client can serve.
 MOST_SERVED = 64
 #: Clients of a user that can do any of this: the daemon has so many KSocks for all, and no more.
@@ -45,12 +51,13 @@ _LONGEST_NUMBER = b"9" * 19
 
 # What a status can be beside none, which is success, and the keys of KBUS's own statuses.
 NO_REPLIER, BUSY, TOO_LARGE, DENIED = b"no-replier", b"busy", b"too-large", b"denied"
-NOT_POSSIBLE, TAKEN, NO_KEY = b"not-possible", b"taken", b"no-key"
+NOT_POSSIBLE, TAKEN, NO_KEY, TIMEOUT = b"not-possible", b"taken", b"no-key", b"timeout"
 _STATUSES = {
     errno.EADDRNOTAVAIL: NO_REPLIER,
     errno.ENOLCK: BUSY,
     errno.EBUSY: BUSY,
     errno.EAGAIN: BUSY,
+    errno.ENOBUFS: BUSY,
     errno.EMSGSIZE: TOO_LARGE,
     errno.EADDRINUSE: TAKEN,
 }
@@ -62,34 +69,50 @@ _ENDED = {
 }
 
 
-class Unknown(ValueError):
+class Unknown(Dropped):
     """A control message that is not as it should be, or about a Request that is not there."""
+
+    cause = UNKNOWN_REQUEST
+
+
+def is_about_calls(key: bytes) -> bool:
+    """Return whether ``Calls.take`` is for control messages with this key."""
+    return key in _KEYS or key.startswith(_TIMED)
+
+
+def expire(deadlines: Deadlines) -> None:
+    """End the calls whose time is over."""
+    now = time.monotonic()
+    for calls, request in [call for call, at in deadlines.items() if at <= now]:
+        calls.expire(request)
 
 
 class Calls:
     """The calls of one client, and the keys that it serves.
 
-    ``may_call`` and ``may_serve`` raise Denied for a key with which the client may not do that, and
-    PermissionError for one with which nobody may. ``most`` bytes have the packets of clients at most, so what
+    ``may_call`` and ``may_serve`` raise Denied for a key with which the client may not do that, and another
+    Dropped for one with which nobody may. ``most`` bytes have the packets of clients at most, so what
     would make a longer one for another client is refused, and an answer that would is without its data.
     """
 
     def __init__(
         self,
         device: int,
-        user: User,
+        peer: Peer,
         keymap: KeyMap,
         most: int,
         may_call: Callable[[bytes], None],
         may_serve: Callable[[bytes], None],
+        deadlines: Deadlines,
     ) -> None:
         self._device = device
-        self._user = user
+        self._peer = peer
         self._ksock: Optional[Ksock] = None
         self._keymap = keymap
         self._most = most
         self._may_call = may_call
         self._may_serve = may_serve
+        self._deadlines = deadlines
         #: the tokens of Requests that have no answer yet
         self._asked: dict[MessageId, bytes] = {}
         #: Requests that the client is to answer, without their data, by the tokens that they have there
@@ -106,70 +129,79 @@ class Calls:
         if self._ksock is not None:
             self._ksock.close()
             self._ksock = None
-            self._user.callers -= 1
+            self._peer.user.callers -= 1
+        while self._asked:
+            self._end_call(next(iter(self._asked)))
+        self._owed.clear()
+        self._served.clear()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the client owes so many answers that it gets no more Requests."""
-        return len(self._owed) >= MOST_OWED
-
-    def take(self, kind: bytes, payload: bytes) -> Optional[bytes]:
-        """Do what a control message says, and return the packet that it is answered with at once, if any.
-
-        Raises Unknown.
-        """
-        if kind == CALL:
-            token, nul, rest = payload.partition(b"\0")
-            key, other, data = rest.partition(b"\0")
-            if not nul or not other or len(token) > MOST_TOKEN:
-                raise Unknown(f"a {CALL.decode()} without a token, a NUL, a key and a NUL")
-            status = self._call(token, key, data)
-            return _packet(ANSWER, token, status) if status else None
+    def take(self, kind: bytes, payload: bytes) -> None:
+        """Do what a control message says. Raises Unknown."""
+        status = b""
         if kind == SERVE:
-            return _packet(SERVED, payload, self._serve(payload))
-        if kind == UNSERVE:
+            if b"\0" in payload:
+                raise Unknown(f"a {SERVE.decode()} of a key with a NUL")
+            try:
+                self._serve(payload)
+            except (Dropped, OSError) as why:
+                status = self._status_of(why)
+            self._send(SERVED, payload, status)
+        elif kind == UNSERVE:
             self._unserve(payload)
+        elif kind == REPLY:
+            self._reply(*_fields(payload, 2))
         else:
-            token, nul, data = payload.partition(b"\0")
-            if not nul:
-                raise Unknown(f"a {REPLY.decode()} without a NUL after its token")
-            self._reply(token, data)
-        return None
+            limit = _limit(kind)
+            token, key, data = _fields(payload, 3)
+            if len(token) > MOST_TOKEN:
+                raise Unknown(f"a token of over {MOST_TOKEN} bytes")
+            try:
+                self._call(token, key, data, limit)
+            except (Dropped, OSError) as why:
+                self._send(ANSWER, token, self._status_of(why))
+        # There may be something new to wait for.
+        self._peer.has_changed()
 
-    def receive(self) -> list[bytes]:
-        """Return packets for what has come, as many as may be at once."""
-        found: list[bytes] = []
-        while self._ksock is not None and len(found) < MOST_AT_ONCE and not self.is_full:
-            message = self._ksock.read_next_msg()
+    def bring(self) -> None:
+        """Bring the client what has come, as much as may be at once."""
+        for _ in range(MOST_AT_ONCE):
+            message = None if self._ksock is None else self._ksock.read_next_msg()
             if message is None:
-                break
-            packet = self._packet(message)
-            if packet is not None:
-                found.append(packet)
-        return found
+                return
+            if message.wants_us_to_reply():
+                self._bring_request(message)
+            elif message.in_reply_to in self._asked:
+                self._bring_answer(message)
+
+    def expire(self, request: MessageId) -> None:
+        """A call has waited long enough."""
+        with suppress(OSError):
+            # If its answer has come meanwhile, nobody waits for that any more.
+            self._opened().abandon(request)
+        self._send(ANSWER, self._end_call(request), TIMEOUT)
+
+    def _end_call(self, request: MessageId) -> bytes:
+        """Forget a call that is over. Returns its token."""
+        self._deadlines.pop((self, request), None)
+        return self._asked.pop(request)
 
     # What the client asks for.
 
-    def _call(self, token: bytes, key: bytes, data: bytes) -> bytes:
-        """Send a Request. Returns the status if it fails."""
+    def _call(self, token: bytes, key: bytes, data: bytes, limit: Optional[float]) -> None:
+        self._may_call(key)
+        self._check_length(_packet(REQUEST, _LONGEST_NUMBER, key), data)
+        sent = self._opened().send_msg(Request(self._keymap.name(key).decode(), data))
+        self._peer.counts.published += 1
+        self._asked[sent] = token
+        if limit is not None:
+            self._deadlines[self, sent] = time.monotonic() + limit
 
-        def call() -> None:
-            self._may_call(key)
-            self._check_length(_packet(REQUEST, _LONGEST_NUMBER, key), data)
-            request = Request(self._keymap.name(key).decode(), data)
-            self._asked[self._opened().send_msg(request)] = token
-
-        return _status_of(call)
-
-    def _serve(self, key: bytes) -> bytes:
-        """Become the replier of a key. Returns the status."""
-
-        def serve() -> None:
-            self._may_serve(key)
-            self._opened().bind(self._keymap.name(key).decode(), replier=True)
-            self._served.add(key)
-
-        return NOT_POSSIBLE if len(self._served) >= MOST_SERVED else _status_of(serve)
+    def _serve(self, key: bytes) -> None:
+        if len(self._served) >= MOST_SERVED:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        self._may_serve(key)
+        self._opened().bind(self._keymap.name(key).decode(), replier=True)
+        self._served.add(key)
 
     def _unserve(self, key: bytes) -> None:
         if key not in self._served:
@@ -194,6 +226,19 @@ class Calls:
         del self._owed[token]
         if ended:
             raise Unknown(f"the reply fails: {_ENDED.get(ended, os.strerror(ended))}")
+        self._peer.counts.published += 1
+
+    def _status_of(self, why: Union[Dropped, OSError]) -> bytes:
+        """Return the status that says why something fails."""
+        if isinstance(why, OSError):
+            return _STATUSES.get(why.errno or 0, NOT_POSSIBLE)
+        if not isinstance(why, Denied):
+            return NO_KEY
+        self._peer.drop(why.cause, why)
+        return DENIED
+
+    def _send(self, kind: bytes, first: bytes, second: bytes) -> None:
+        self._peer.send(_packet(kind, first, second), None)
 
     def _check_length(self, begin: bytes, data: bytes) -> None:
         """Raise OSError if a packet that begins like that, and has this data, is too long for a client."""
@@ -203,28 +248,38 @@ class Calls:
     def _opened(self) -> Ksock:
         """The KSock, from the first use on. Raises OSError if there can be no further one."""
         if self._ksock is None:
-            if self._user.callers >= MOST_CALLERS:
+            if self._peer.user.callers >= MOST_CALLERS:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self._ksock = Ksock(self._device, nonblocking=True)
-            self._user.callers += 1
+            self._peer.user.callers += 1
         return self._ksock
 
     # What KBUS brings.
 
-    def _packet(self, message: Message) -> Optional[bytes]:
-        data = message.data or b""
-        if message.wants_us_to_reply():
-            token = str(self._next).encode()
+    def _bring_request(self, message: Message) -> None:
+        token = str(self._next).encode()
+        packet = _packet(REQUEST, token, self._keymap.key(message.name.encode()), message.data or b"")
+        if len(self._owed) < MOST_OWED and self._peer.send(packet, None):
             self._next += 1
             message.data = None
             self._owed[token] = message
-            return _packet(REQUEST, token, self._keymap.key(message.name.encode()), data)
-        asked = message.in_reply_to
-        if asked is None or asked not in self._asked:
-            return None
-        token = self._asked.pop(asked)
-        packet = _packet(ANSWER, token, self._status(message), data)
-        return packet if len(packet) <= self._most else _packet(ANSWER, token, TOO_LARGE)
+            return
+        if self._peer.is_gone:
+            # KBUS answers when the KSock closes.
+            return
+        # It does not stay in KBUS, where it would take the memory that all clients share.
+        ksock = self._opened()
+        why = "the client that serves this does not take any more"
+        with suppress(OSError):
+            _send_reply(ksock, failed_reply(message, "Busy", why, ksock.max_message_size()))
+
+    def _bring_answer(self, message: Message) -> None:
+        assert message.in_reply_to is not None
+        token = self._end_call(message.in_reply_to)
+        packet = _packet(ANSWER, token, self._status(message), message.data or b"")
+        if len(packet) > self._most:
+            packet = _packet(ANSWER, token, TOO_LARGE)
+        self._peer.send(packet, None)
 
     def _status(self, message: Message) -> bytes:
         """What an answer says: the key of one of KBUS's statuses, that of an error, or none for a Reply."""
@@ -237,6 +292,14 @@ def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> byte
     return packets.build(packets.CMSG, kind, b"\0".join((first, second, data)))
 
 
+def _fields(payload: bytes, count: int) -> list[bytes]:
+    """The fields of a payload, of which the last may have NULs. Raises Unknown if there are too few."""
+    fields = payload.split(b"\0", count - 1)
+    if len(fields) < count:
+        raise Unknown(f"{len(fields)} fields in place of {count}")
+    return fields
+
+
 def _send_reply(ksock: Ksock, reply: Message) -> int:
     """Return the errno with which the Request is over, 0 if it is answered. Raises OSError if it is not."""
     try:
@@ -246,14 +309,15 @@ def _send_reply(ksock: Ksock, reply: Message) -> int:
     return 0
 
 
-def _status_of(do: Callable[[], None]) -> bytes:
-    """Do something, and return the status that says how it went."""
-    try:
-        do()
-    except (NameTooLong, PermissionError):
-        return NO_KEY
-    except Denied:
-        return DENIED
-    except OSError as error:
-        return _STATUSES.get(error.errno or 0, NOT_POSSIBLE)
-    return b""
+def _limit(kind: bytes) -> Optional[float]:
+    """How many seconds a call may take, None for any number. Raises Unknown."""
+    if kind == CALL:
+        return None
+    digits = kind[len(_TIMED) :]
+    if digits.isdigit() and len(digits) < 10 and 0 < int(digits) <= MOST_WAIT:
+        return int(digits) / 1000
+    raise Unknown(f"{digits[:40]!r} is no number of milliseconds from 1 to {MOST_WAIT}")
+
+
+#: When calls end that have a limit, in seconds of the monotonic clock
+Deadlines = dict[tuple[Calls, MessageId], float]

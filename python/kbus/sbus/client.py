@@ -11,15 +11,16 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Optional, Union
 
 from . import address, packets, secret
-from .asked import Asked
 from .limits import SOCKET_OVERHEAD
 from .packets import CMSG, MSG, SUB, UNSUB
 
+#: Seconds that poll(2) can be asked to wait: its milliseconds are an int.
+_LONGEST_WAIT = 1_000_000
 #: Text is sent as UTF-8.
 Text = Union[str, bytes]
 
@@ -56,8 +57,6 @@ class Client:
         self.protocol = packets.PROTOCOLS[protocol]
         where = address.parse(at).to_connect()
         self._aside: deque[Received] = deque()
-        #: what it has asked
-        self.asked = Asked()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.connect(where)
@@ -72,12 +71,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -118,11 +112,12 @@ class Client:
         """Return this client's credentials as the beginning of a key, such as ``!/cred/100/1000/1111``.
 
         Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
-        after ``timeout`` seconds.
+        after ``timeout`` seconds, and has then closed the connection: the answer could come all the same.
         """
-        deadline = _after(timeout)
-        self._ask(secret.WHOAMI, deadline)
-        return self.expect_control(secret.WHOAMI, _until(deadline)).payload
+        with self._closed_if_late():
+            deadline = _after(timeout)
+            self._ask(secret.WHOAMI, deadline)
+            return self.expect_control(secret.WHOAMI, _until(deadline)).payload
 
     def expect_control(self, key: bytes, timeout: Optional[float] = None) -> Received:
         """Return the next control message with this key; put what comes before it aside.
@@ -135,34 +130,39 @@ class Client:
         """Return how many packets of this client, and copies for it, the daemon has dropped so far, by cause.
 
         None if the daemon does not tell, because it is not ``kbus-sbusd``. The causes are those of
-        ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. Messages that come
-        meanwhile are put aside, as with ``whoami``. Raises TimeoutError after ``timeout`` seconds.
+        ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. What comes
+        meanwhile, and TimeoutError, are as with ``whoami``.
         """
-        deadline = _after(timeout)
-        self._ask(packets.DROPPED, deadline)
-        # A daemon that does not know that ignores it, but answers this.
-        self._ask(secret.WHOAMI, deadline)
-        answer = self.expect((packets.DROPPED, secret.WHOAMI), _until(deadline))
-        if answer.key == secret.WHOAMI:
-            self.asked.forget(packets.DROPPED)
-            return None
-        self.expect_control(secret.WHOAMI, _until(deadline))
-        dropped: dict[str, int] = json.loads(answer.payload)
-        return dropped
+        with self._closed_if_late():
+            deadline = _after(timeout)
+            self._ask(packets.DROPPED, deadline)
+            # A daemon that does not know that ignores it, but answers this.
+            self._ask(secret.WHOAMI, deadline)
+            answer = self.expect((packets.DROPPED, secret.WHOAMI), _until(deadline))
+            if answer.key == secret.WHOAMI:
+                return None
+            self.expect_control(secret.WHOAMI, _until(deadline))
+            dropped: dict[str, int] = json.loads(answer.payload)
+            return dropped
+
+    @contextmanager
+    def _closed_if_late(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError:
+            self.close()
+            raise
 
     def _ask(self, key: bytes, deadline: Optional[float]) -> None:
         waits = deadline is not None and self._socket.getblocking()
         if waits and not _is_ready(self._socket, select.POLLOUT, _until(deadline)):
             raise TimeoutError(f"the daemon has had no room for {key.decode()} in time")
-        # What could not be sent is not answered.
         self.control(key)
-        self.asked.ask(key)
 
     def expect(self, keys: Sequence[bytes], timeout: Optional[float] = None) -> Received:
         """Return the next control message with one of these keys; put what comes before it aside.
 
-        An answer to what was asked before, and not waited for, is none of them. Raises TimeoutError after
-        ``timeout`` seconds.
+        Raises TimeoutError after ``timeout`` seconds.
         """
         deadline = _after(timeout)
         while True:
@@ -170,25 +170,13 @@ class Client:
             if message is None:
                 asked = " or ".join(key.decode() for key in keys)
                 raise TimeoutError(f"the daemon has not answered {asked} in time")
-            is_answer = message.is_control and self.asked.is_due(message.key)
-            # Who has asked that, and is not who waits now, has given up.
-            if is_answer and (self.asked.is_late(message.key) or message.key not in keys):
-                continue
             if message.is_control and message.key in keys:
                 return message
             self._aside.append(message)
 
     def receive(self, timeout: Optional[float] = None) -> Optional[Received]:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
-        if self._aside:
-            return self._aside.popleft()
-        deadline = _after(timeout)
-        while True:
-            message = self._take(_until(deadline))
-            if message is None or not (message.is_control and self.asked.is_due(message.key)):
-                return message
-            # Who has asked that has given up.
-            self.asked.is_late(message.key)
+        return self._aside.popleft() if self._aside else self._take(timeout)
 
     def __iter__(self) -> Client:
         return self
@@ -244,7 +232,25 @@ def _is_ready(connected: socket.socket, events: int, timeout: Optional[float]) -
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     poll = select.poll()
     poll.register(connected, events)
-    return bool(poll.poll(None if timeout is None else timeout * 1000))
+    return bool(wait(poll, timeout))
+
+
+def explain(error: Exception, at: str) -> str:
+    """Return what to tell of what a client of the daemon at a place has raised."""
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens at {at}"
+    if isinstance(error, ConnectionError):
+        return f"the daemon at {at} has closed the connection; if it has not ended, its log says why"
+    return f"{at}: {getattr(error, 'strerror', None) or error}"
+
+
+def wait(poll: select.poll, timeout: Optional[float]) -> list[tuple[int, int]]:
+    """Return what ``poll.poll`` does, which takes so many seconds, or None for any number."""
+    while timeout is not None and timeout > _LONGEST_WAIT:
+        if ready := poll.poll(_LONGEST_WAIT * 1000):
+            return ready
+        timeout -= _LONGEST_WAIT
+    return poll.poll(None if timeout is None else timeout * 1000)
 
 
 def _bytes(text: Text) -> bytes:

@@ -24,9 +24,8 @@ from ..cli.ksocks import EndSignals
 from ..cli.output import StdoutClosed, StdoutFailed, put_json, put_line
 from ..cli.printable import json_text
 from ..cli.streams import replace_closed_streams
-from . import address
-from .client import Client, Received
-from .options import add_protocol
+from . import address, packets
+from .client import Client, Received, explain, wait
 
 #: Seconds in which a daemon tells a subscriber that leaves what it has dropped.
 _PATIENCE = 1.0
@@ -54,18 +53,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     except TimeoutError as error:
         output.tell(f"kbus-sbus {args.subcommand}", str(error))
         return Failure.timed_out("").status
-    except ConnectionRefusedError:
-        output.tell(f"kbus-sbus {args.subcommand}", f"nobody listens at {args.address}")
-        return 1
-    except ConnectionError:
-        output.tell(
-            f"kbus-sbus {args.subcommand}",
-            f"the daemon at {args.address} has closed the connection; if it has not ended, its log says why",
-        )
-        return 1
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        output.tell(f"kbus-sbus {args.subcommand}", f"{args.address}: {why}")
+        output.tell(f"kbus-sbus {args.subcommand}", explain(error, args.address))
         return 1
     except KeyboardInterrupt:
         return 1
@@ -80,7 +69,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         default=address.DEFAULT,
         help=f"a path or /dev/unix/abstract/HEX (default: {address.DEFAULT})",
     )
-    add_protocol(parser)
+    parser.add_argument(
+        "--protocol", choices=sorted(packets.PROTOCOLS), default="slash", help=packets.PROTOCOL_HELP
+    )
     parser.add_argument(
         "--control",
         action="append",
@@ -213,7 +204,7 @@ def _messages(client: Client, signals: EndSignals, timeout: Optional[float]) -> 
     # Asked for nothing, poll still tells that the other end of a pipe has been closed.
     poll.register(sys.stdout.fileno(), 0)
     while not signals.came:
-        events = dict(poll.poll(None if timeout is None else timeout * 1000))
+        events = dict(wait(poll, timeout))
         if not events:
             raise Failure.timed_out(f"nothing came for {timeout:g} s")
         if client.fileno() in events:

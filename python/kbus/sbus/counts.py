@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What a bridge counts, for each client and in all."""
+"""What a bridge counts, and tells: a JSON object for all of it, one for each client, one for each user."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from .limits import User
+    from .peer import Peer
 
 # Why a packet from a client, or a copy for one, was dropped.
 MALFORMED = "malformed"
@@ -23,7 +29,6 @@ NOT_SUBSCRIBED = "not-subscribed"
 TOO_MANY_SUBSCRIPTIONS = "too-many-subscriptions"
 SOCKET_FULL = "socket-full"
 QUEUE_FULL = "queue-full"
-USER_SUBSCRIPTIONS = "user-subscriptions"
 USER_QUEUED = "user-queued-bytes"
 SOCKET_TOO_SMALL = "socket-too-small"
 PUBLISH_DENIED = "publish-denied"
@@ -32,19 +37,31 @@ LEFT = "client-left"
 CAUSES = (
     *(MALFORMED, EMPTY, TOO_LARGE, TOO_LARGE_FOR_CLIENT, RESERVED, CREDENTIALS, NAME_TOO_LONG, KBUS_OWN),
     *(REFUSED_BY_KBUS, UNKNOWN_CONTROL, UNKNOWN_REQUEST, NOT_SUBSCRIBED, TOO_MANY_SUBSCRIPTIONS),
-    *(USER_SUBSCRIPTIONS,),
     *(SOCKET_FULL, QUEUE_FULL, USER_QUEUED, SOCKET_TOO_SMALL, PUBLISH_DENIED, SUBSCRIBE_DENIED, LEFT),
 )
 # Why a connection was closed at once.
 NOT_PERMITTED = "user"
 USER_CLIENTS = "user-clients"
 NO_DESCRIPTORS = "descriptors"
-NO_NUMBER = "clients"
-REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS, NO_NUMBER)
+REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS)
 #: What is not told to the client itself.
 UNTOLD = frozenset({SUBSCRIBE_DENIED})
-#: What is told of once for each client; the others as often as log.OfUsers allows.
+#: Bytes of a packet of statistics at most, so that any socket takes it.
+_PIECE = 16 * 1024
+#: What is told of once for each client; the others as often as log.Limited allows.
 TOLD_ONCE = frozenset({NAME_TOO_LONG, SUBSCRIBE_DENIED})
+
+
+class Dropped(ValueError):
+    """A packet from a client is dropped for ``cause``. With ``ends`` the client is disconnected, too."""
+
+    cause = MALFORMED
+    ends = False
+
+    def __init__(self, text: str = "", cause: Optional[str] = None) -> None:
+        super().__init__(text)
+        if cause is not None:
+            self.cause = cause
 
 
 @dataclass
@@ -79,3 +96,74 @@ class Counts:
             "queued_max": self.queued_max,
             "queued_bytes_max": self.queued_bytes_max,
         }
+
+
+def records(
+    peers: Iterable[Peer],
+    gone: Counts,
+    facts: dict[str, Any],
+    refused: dict[str, int],
+    users: Iterable[User],
+) -> list[dict[str, Any]]:
+    """Return what there is to tell: about all of it, about each client, about each user.
+
+    ``gone`` is what clients have counted that have left, ``facts`` about KBUS, ``refused`` how many
+    connections were closed at once, and why.
+    """
+    peers = list(peers)
+    total = Counts()
+    total.add(gone)
+    for peer in peers:
+        total.add(peer.counts)
+    in_all = {
+        "clients": len(peers),
+        "subscriptions": sum(sum(peer.patterns.values()) for peer in peers),
+        "queued": sum(peer.backlog.count for peer in peers),
+        "queued_bytes": sum(peer.backlog.bytes for peer in peers),
+        **total.as_json(),
+        "refused": refused,
+        **facts,
+    }
+    return [in_all, *map(_of_client, peers), *map(_of_user, users)]
+
+
+def _of_user(user: User) -> dict[str, Any]:
+    return {
+        "user": user.uid,
+        "clients": user.clients,
+        "subscriptions": user.subscriptions,
+        "subscription_bytes": user.subscription_bytes,
+        "queued_bytes": user.queued_bytes,
+    }
+
+
+def _of_client(peer: Peer) -> dict[str, Any]:
+    own = peer.identity.credentials
+    return {
+        "client": peer.number,
+        "pid": own.pid,
+        "uid": own.uid,
+        "gid": own.gid,
+        "soft": peer.settings.soft,
+        "hard": peer.settings.hard,
+        "order": peer.settings.order,
+        "echo": peer.settings.echo,
+        "waits": bool(peer.waits_for),
+        "subscriptions": sum(peer.patterns.values()),
+        "queued": peer.backlog.count,
+        "queued_bytes": peer.backlog.bytes,
+        **peer.counts.as_json(),
+    }
+
+
+def pieces(told: list[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield it as lines of JSON, some lines at a time, and in the end no bytes at all."""
+    piece = b""
+    for record in told:
+        line = json.dumps(record).encode() + b"\n"
+        if piece and len(piece) + len(line) > _PIECE:
+            yield piece
+            piece = b""
+        piece += line
+    yield piece
+    yield b""

@@ -5,44 +5,39 @@ from __future__ import annotations
 
 import argparse
 import gc
-import grp
 import os
-import pwd
-from contextlib import ExitStack, closing, suppress
+import re
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import fields
-from typing import Optional
+from typing import Optional, TypeVar
 
 from ..cli import failures, options
 from ..cli.output import tell
 from ..cli.streams import close_stdout, replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
-from .access import NoRules, RulesFile
+from .access import NoRules, RulesFile, id_of
 from .address import Address
 from .bridge import Bridge
 from .bus import Bus
-from .daemonise import DEFAULT_PIDFILE, Background, PidFile
-from .descriptors import raise_descriptor_limit
 from .keymap import KeyMap
 from .limits import LONGEST_PACKET, Limits
 from .listening import Access, CannotListen, Listening
-from .options import add_protocol
-from .rules import MOST_ID
+from .process import DEFAULT_PIDFILE, Background, PidFile, raise_descriptor_limit
 from .secret import split
-from .server import Server
+from .server import Server, Signals
 from .telling import FORMS, tell_stats
 
+_T = TypeVar("_T")
 #: What the options --max-... limit, in the order of the help.
 _LIMITS = {
     "packet": "bytes of a packet from a client, or to one",
     "queued": "packets in a client's queue",
     "queued_bytes": "bytes in a client's queue",
     "queued_bytes_in_all": "bytes in all queues",
-    "subscription_bytes": "bytes of memory for a client's subscriptions",
-    "wildcards": "segments of patterns with *, of all clients of a user",
-    "globs": "times that a user's patterns have * beside other bytes",
+    "wildcards": "segments of a user's patterns with *; one with * beside other bytes is 128 of them",
     "user_clients": "clients of one user",
-    "user_subscriptions": "subscriptions of all clients of a user",
     "user_subscription_bytes": "bytes of memory for the subscriptions of a user",
     "user_queued_bytes": "bytes in the queues of a user",
 }
@@ -77,6 +72,8 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     rules = None if args.access is None else RulesFile(args.access, protocol)
     passed = listening.passed() if args.address is None else None
     background = None if args.foreground else Background()
+    # Before there is anything that a signal would leave behind.
+    signals = stack.enter_context(closing(Signals()))
     pidfile = _pidfile(args.pidfile or (os.devnull if args.foreground else DEFAULT_PIDFILE))
     if pidfile is not None:
         stack.enter_context(closing(pidfile))
@@ -87,11 +84,10 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
     try:
-        server = Server(bridge, bus, at, users, args.until_last, args.grace)
+        server = Server(bridge, bus, at, signals, users, args.until_last, args.grace)
     except OSError as error:
         raise _Failure(f"cannot begin: {error.strerror}") from error
     stack.enter_context(closing(server))
-    server.handle_signals()
     if place == Address():
         print(at.address)
     # That is what a script waits for.
@@ -148,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
     at.add_argument(
         "-a",
         "--address",
-        type=_address,
+        type=_checked(address.parse),
         metavar="ADDRESS",
         help=f"a path (default: the socket that systemd has passed, or {address.DEFAULT}),"
         " /dev/unix/abstract/HEX, /dev/unix/abstract (made up, and printed) or /dev/fd/N (inherited)",
@@ -159,13 +155,13 @@ def parser() -> argparse.ArgumentParser:
     at.add_argument("-g", dest="group_bits", action="store_true", help="let the socket's group connect")
     at.add_argument("-o", dest="others_bits", action="store_true", help="let everybody connect")
     at.add_argument(
-        "--mode", type=_mode, metavar="OCTAL", help="mode of the socket (default: 0700, -g and -o)"
+        "--mode", type=_checked(_mode), metavar="OCTAL", help="mode of the socket (default: 0700, -g and -o)"
     )
-    at.add_argument("--group", type=_group, metavar="GROUP", help="group of the socket, name or id")
+    at.add_argument("--group", type=_checked(_group), metavar="GROUP", help="group of the socket, name or id")
     at.add_argument(
         "-u",
         "--user",
-        type=_user,
+        type=_checked(_user),
         action="append",
         default=[],
         metavar="USER",
@@ -177,12 +173,18 @@ def parser() -> argparse.ArgumentParser:
         "-d", "--device", type=options.natural, default=0, metavar="N", help="/dev/kbusN (default: 0)"
     )
     bus.add_argument(
-        "--root", type=_root, default="$", metavar="NAME", help="the name that keys are below (default: $)"
+        "--root",
+        type=_checked(_root),
+        default="$",
+        metavar="NAME",
+        help="the name that keys are below (default: $)",
     )
-    add_protocol(bus)
+    bus.add_argument(
+        "--protocol", choices=sorted(packets.PROTOCOLS), default="slash", help=packets.PROTOCOL_HELP
+    )
     bus.add_argument(
         "--credential-prefix",
-        type=_server,
+        type=_checked(_server),
         default=b"",
         metavar="KEY",
         help="what servers in between put before credentials, such as !/cred/100/1000/1111",
@@ -236,51 +238,38 @@ def _packet(text: str) -> int:
     return length
 
 
-def _address(text: str) -> Address:
-    try:
-        return address.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """What argparse may call in place of a function that says why in a ValueError."""
+
+    def convert(text: str) -> _T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
 
 
 def _root(text: str) -> str:
-    try:
-        KeyMap(packets.SLASH, text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    KeyMap(packets.SLASH, text)
     return text
 
 
 def _server(text: str) -> bytes:
     key = os.fsencode(text)
-    try:
-        split(key + b"/")
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    split(key + b"/")
     return key
 
 
 def _mode(text: str) -> int:
-    with suppress(ValueError):
-        mode = int(text, 8)
-        if 0 <= mode <= 0o777:
-            return mode
-    raise argparse.ArgumentTypeError(f"{text!r} is not a mode such as 0770")
+    if re.fullmatch("0?[0-7]{1,3}", text):
+        return int(text, 8)
+    raise ValueError(f"{text!r} is not a mode such as 0770")
 
 
 def _user(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= MOST_ID:
-        return int(text)
-    try:
-        return pwd.getpwnam(text).pw_uid
-    except KeyError:
-        raise argparse.ArgumentTypeError(f"there is no user {text!r}") from None
+    return id_of("user", text)
 
 
 def _group(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= MOST_ID:
-        return int(text)
-    try:
-        return grp.getgrnam(text).gr_gid
-    except KeyError:
-        raise argparse.ArgumentTypeError(f"there is no group {text!r}") from None
+    return id_of("group", text)

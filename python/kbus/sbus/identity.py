@@ -12,7 +12,7 @@ import struct
 from array import array
 from typing import Optional
 
-from .libc import failure, libc
+from .mmsg import failure, libc
 from .secret import Credentials
 
 #: pid, uid and gid; the latter two have no sign

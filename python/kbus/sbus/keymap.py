@@ -24,7 +24,8 @@ import re
 from typing import Optional
 
 from .. import abi
-from . import patterns
+from . import packets
+from .counts import NAME_TOO_LONG, Dropped
 from .packets import Protocol
 
 _PLAIN = re.compile(rb"[A-Za-z0-9]+")
@@ -35,8 +36,10 @@ _WHOLE_EMPTY = re.compile(rb"Z(?:5A)*00")
 _WHOLE_RESERVED = re.compile(rb"Z(?:5A)*21")
 
 
-class NameTooLong(ValueError):
+class NameTooLong(Dropped):
     """The name of a key would be longer than KBUS allows, or a secret key is longer than that."""
+
+    cause = NAME_TOO_LONG
 
 
 class KeyMap:
@@ -93,7 +96,7 @@ class KeyMap:
         """
         if not self.can_match(pattern):
             return None
-        if patterns.is_exact(pattern, self.separator):
+        if packets.is_exact(pattern, self.separator):
             name = self.prefix + self._words(pattern)
         else:
             star = pattern.find(b"*")

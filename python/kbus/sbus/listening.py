@@ -17,6 +17,8 @@ from .address import Address, made_up
 #: Connections that wait to be accepted; others wait in connect(), each process in its turn. A new client
 #: waits for all of them, and one user can fill this, so it is short.
 _BACKLOG = 16
+#: How many wait to be accepted at most: the kernel takes one more than it is asked for.
+MOST_WAITING = _BACKLOG + 1
 #: the kernel's number, which Python does not name; since Linux 6.16
 _SO_PASSRIGHTS = 83
 #: the first descriptor that systemd passes
@@ -83,8 +85,12 @@ class Listening:
             self._made = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
-        """Close the socket, and take the path away if it is still this socket's. Can be repeated."""
+        """Close the socket, and take the path away. Can be repeated."""
+        self.take_away()
         self.socket.close()
+
+    def take_away(self) -> None:
+        """Take the path away if it is still this socket's, so that nobody connects any more."""
         if self._made is not None and self.address.path is not None:
             with contextlib.suppress(OSError):
                 status = os.lstat(self.address.path)

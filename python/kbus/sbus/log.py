@@ -29,35 +29,24 @@ def say(text: str) -> None:
             print(printable(f"kbus-sbusd: {text}"), file=sys.stderr, flush=True)
 
 
-class OfUsers:
-    """Lines about what users do, at most one a second about each, and ``IN_ALL`` about all of them.
+class Limited:
+    """Lines about what clients do, at most ``MOST`` a second, so that no client can fill the log."""
 
-    Whoever reconnects is the same user, so that no client can fill the log.
-    """
-
-    #: lines a second
-    IN_ALL = 10
-    #: users that are remembered; when there are more, all are forgotten that were not told of just now
-    _MOST_USERS = 1024
+    MOST = 10
 
     def __init__(self) -> None:
-        #: when a user was told of last, and how many lines there were not since
-        self._users: dict[int, tuple[float, int]] = {}
         self._began = float("-inf")
-        self._count = 0
+        self._told = self._untold = 0
 
-    def say(self, uid: int, text: str) -> bool:
-        """Tell one line about what a user does, unless it is too many; return whether it was told."""
+    def say(self, text: str) -> bool:
+        """Tell one line, unless it is one too many; return whether it was told."""
         now = time.monotonic()
-        at, untold = self._users.get(uid, (float("-inf"), 0))
         if now >= self._began + 1:
-            self._began, self._count = now, 0
-        if uid not in self._users and len(self._users) >= self._MOST_USERS:
-            self._users = {each: seen for each, seen in self._users.items() if now < seen[0] + 1}
-        if now < at + 1 or self._count >= self.IN_ALL:
-            self._users[uid] = (at, untold + 1)
+            self._began, self._told = now, 0
+        if self._told >= self.MOST:
+            self._untold += 1
             return False
-        self._users[uid] = (now, 0)
-        self._count += 1
-        say(f"{text} ({untold} other lines about this user are left out)" if untold else text)
+        self._told += 1
+        say(f"{text} ({self._untold} lines before this are left out)" if self._untold else text)
+        self._untold = 0
         return True

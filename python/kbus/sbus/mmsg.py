@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""recvmmsg and sendmmsg: many packets with one system call."""
+"""The C library, for what Python does not have: recvmmsg and sendmmsg, many packets with one call."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import socket
+import struct
 from collections.abc import Sequence
-
-from .libc import failure, libc
 
 #: how many packets go with one call
 BATCH = 64
@@ -16,53 +16,39 @@ BATCH = 64
 _DONTWAIT = socket.MSG_DONTWAIT
 _NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
-
-class _Part(ctypes.Structure):
-    """struct iovec"""
-
-    _fields_ = (("base", ctypes.c_void_p), ("len", ctypes.c_size_t))
+libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Header(ctypes.Structure):
-    """struct msghdr"""
-
-    _fields_ = (
-        ("name", ctypes.c_void_p),
-        ("name_len", ctypes.c_uint32),
-        ("parts", ctypes.POINTER(_Part)),
-        ("parts_len", ctypes.c_size_t),
-        ("control", ctypes.c_void_p),
-        ("control_len", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-    )
+def failure() -> OSError:
+    """Return why the last call failed."""
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
 
 
-class _Message(ctypes.Structure):
-    """struct mmsghdr"""
-
-    _fields_ = (("header", _Header), ("len", ctypes.c_uint))
-
+#: struct mmsghdr: name and length, parts and how many, control and length, flags; length of the message
+_MESSAGE = struct.Struct("PIPNPNi0PI0P")
+_LEN_AT = struct.calcsize("PIPNPNi0P")
 
 _recvmmsg = libc.recvmmsg
 _recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
 _sendmmsg = libc.sendmmsg
 _sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
 
-_STEP = ctypes.sizeof(_Message) // 4
-_LEN_AT = _Message.len.offset // 4
-_PART_STEP = ctypes.sizeof(_Part) // ctypes.sizeof(ctypes.c_size_t)
-
 
 class _Vector:
-    """``BATCH`` messages of one part each."""
+    """``BATCH`` messages of one part each. ``parts`` are struct iovec: an address, a length, and so on."""
 
     def __init__(self) -> None:
-        self.parts = (_Part * BATCH)()
-        self.messages = (_Message * BATCH)()
-        for message, part in zip(self.messages, self.parts):
-            message.header.parts = ctypes.pointer(part)
-            message.header.parts_len = 1
-        self.address = ctypes.addressof(self.messages)
+        self._parts = (ctypes.c_size_t * (2 * BATCH))()
+        self._messages = ctypes.create_string_buffer(BATCH * _MESSAGE.size)
+        self.parts = memoryview(self._parts).cast("B").cast("P")
+        self.address = ctypes.addressof(self._messages)
+        first, step = ctypes.addressof(self._parts), 2 * ctypes.sizeof(ctypes.c_size_t)
+        for number in range(BATCH):
+            at = first + number * step
+            _MESSAGE.pack_into(self._messages, number * _MESSAGE.size, 0, 0, at, 1, 0, 0, 0, 0)
+        #: how long each message was that was received
+        self.lengths = memoryview(self._messages).cast("B").cast("I")[_LEN_AT // 4 :: _MESSAGE.size // 4]
 
 
 class Receiver:
@@ -75,10 +61,9 @@ class Receiver:
         self._view = memoryview(self._memory)
         self._vector = _Vector()
         start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        for number, part in enumerate(self._vector.parts):
-            part.base = start + number * self._slot
-            part.len = self._slot
-        self._lengths = memoryview(self._vector.messages).cast("B").cast("I")[_LEN_AT::_STEP]
+        for number in range(BATCH):
+            self._vector.parts[2 * number] = start + number * self._slot
+            self._vector.parts[2 * number + 1] = self._slot
 
     def receive(self, fd: int) -> list[bytes]:
         """Return the packets that are there, at most ``BATCH``; of each at most ``most`` bytes and one.
@@ -92,7 +77,7 @@ class Receiver:
         view, slot = self._view, self._slot
         return [
             bytes(view[at : at + length])
-            for at, length in zip(range(0, count * slot, slot), self._lengths[:count].tolist())
+            for at, length in zip(range(0, count * slot, slot), self._vector.lengths[:count].tolist())
         ]
 
 
@@ -101,7 +86,6 @@ class Sender:
 
     def __init__(self) -> None:
         self._vector = _Vector()
-        self._parts = memoryview(self._vector.parts).cast("B").cast("P")
         self._count = 0
         self._kept = b""
 
@@ -109,14 +93,14 @@ class Sender:
         """Lay out at most ``BATCH`` packets."""
         self._kept = b"".join(packets)
         at = ctypes.cast(ctypes.c_char_p(self._kept), ctypes.c_void_p).value or 0
-        parts = self._parts
+        parts = self._vector.parts
         index = 0
         for packet in packets:
             length = len(packet)
             parts[index] = at
             parts[index + 1] = length
             at += length
-            index += _PART_STEP
+            index += 2
         self._count = len(packets)
 
     def send(self, fd: int) -> int:

@@ -7,18 +7,17 @@ import errno
 import socket
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Optional
 
 from . import counts, flow, log
-from .backlog import Backlog, memory
+from .access import Rights
 from .calling import Calls
 from .counts import Counts
+from .flow import Backlog, memory
 from .identity import Identity
-from .limits import OVER_PACKETS, OVER_QUEUED, SOCKET_OVERHEAD, Limits
+from .limits import OVER_PACKETS, OVER_QUEUED, SOCKET_OVERHEAD, Limits, User
 from .mmsg import BATCH, Sender
-from .rules import Rights
-from .usage import Usage
-from .users import User
 
 #: the kernel's number, which Python does not name
 _SO_SNDBUFFORCE = 32
@@ -27,31 +26,37 @@ _NOT_THERE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN)
 
 
 class Total:
-    """What all clients of a bridge share: the bytes of memory that their queues take, and the log."""
+    """What all clients of a bridge share: the bytes of memory that their queues take, and the log.
+
+    ``changed`` collects the clients whose queue, right to be read or stay is not as it was.
+    """
 
     def __init__(self) -> None:
         self.queued_bytes = 0
-        self.log = log.OfUsers()
+        self.changed: set[Peer] = set()
+        self.log = log.Limited()
 
 
 class Peer:
     """A client. ``number``, from 1, tells it from others. ``user`` is what it shares with those of its user.
 
     ``publishers`` are those who wait for room in this client's queue, ``waits_for`` those for whom this one
-    waits. ``is_doomed`` says why it is to be disconnected.
+    waits. ``is_doomed`` says why it is to be disconnected; one that ``has_left`` is, too.
     """
 
     def __init__(
         self,
         connected: socket.socket,
+        identity: Identity,
         number: int,
         limits: Limits,
         total: Total,
-        user: Optional[User] = None,
+        user: User,
     ) -> None:
-        self.identity = Identity(connected)
-        self.user = user or User(self.identity.credentials.uid)
+        self.identity = identity
+        self.user = user
         self.socket = connected
+        _make_room(connected, limits.packet)
         self.fd = connected.fileno()
         self.number = number
         self.settings = flow.Settings()
@@ -62,24 +67,18 @@ class Peer:
         #: the message names of keys that it may publish to, shared with all that may do the same
         self.names: dict[bytes, bytes] = {}
         self.patterns: Counter[bytes] = Counter()
-        self.subscription_bytes = 0
-        self.usage = Usage()
         #: its Requests, and those that it answers, once there have been any
         self.calls: Optional[Calls] = None
         self.publishers: set[Peer] = set()
         self.waits_for: set[Peer] = set()
         #: whether it had more than one packet when it was last read
         self.is_busy = False
-        #: whether it had many bytes then
-        self.is_bulky = False
         #: how often it has asked for statistics
         self.looked = 0
         self.is_at_end = False
         self.is_gone = False
-        self.is_closed = False
         self.is_doomed: Optional[str] = None
-        #: what its socket's buffer may hold, once it was made larger for a large packet
-        self._buffer_bytes = 0
+        self.has_left = False
         self._limits = limits
         self._total = total
 
@@ -92,48 +91,49 @@ class Peer:
         """Whether it has asked for statistics, and for nothing else."""
         return 0 < self.looked == self.counts.received
 
-    def drop(self, cause: str, detail: object = "") -> None:
-        """Count a packet that is dropped, and tell of it, not too often, or once for this client."""
-        self.counts.dropped[cause] += 1
-        if cause in counts.TOLD_ONCE and self.counts.dropped[cause] > 1:
+    def drop(self, cause: str, detail: object = "", count: int = 1) -> None:
+        """Count packets that are dropped, and tell of it, not too often, or once for this client."""
+        self.counts.dropped[cause] += count
+        if cause in counts.TOLD_ONCE and self.counts.dropped[cause] > count:
             return
-        line = f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}"
-        self._total.log.say(self.identity.credentials.uid, line)
+        self._total.log.say(f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}")
+
+    def has_changed(self) -> None:
+        """Have it looked at, as it may be to go, or something else is to be waited for."""
+        self._total.changed.add(self)
 
     def doom(self, cause: str) -> None:
         """Have it disconnected as soon as nothing is being done with it."""
         if self.is_doomed is None:
             self.is_doomed = cause
+        self.has_changed()
 
     def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
-        """Send a packet, or do with it what flood control says.
+        """Send a packet, or do with it what flood control says. Returns False if it is dropped.
 
-        ``publisher`` is the client who published it, if it matters who that was. Returns False if that has
-        changed what is to be waited for at this client.
+        ``publisher`` is the client who published it, if it matters who that was.
         """
         if not self.backlog.count and not self.is_gone:
             try:
                 self.socket.send(packet, _SEND_FLAGS)
             except OSError as error:
                 if self._has_failed(packet, error):
-                    return not self.is_gone
+                    return False
             else:
                 self.counts.delivered += 1
                 return True
-        self._keep(packet, publisher)
-        return False
+        self.has_changed()
+        return self._keep(packet, publisher)
 
-    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> bool:
+    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> None:
         """Send packets, which ``sender`` has laid out; otherwise like ``send``."""
         done = 0
         if not self.backlog.count and not self.is_gone:
             done = sender.send(self.fd)
             self.counts.delivered += done
-        is_unchanged = True
         # What sendmmsg did not take, send() is to give the reason for.
         for packet in packets[done:]:
-            is_unchanged = self.send(packet, publisher) and is_unchanged
-        return is_unchanged
+            self.send(packet, publisher)
 
     def _send(self, packet: bytes) -> bool:
         """Send one packet, or drop it if it can never be sent. Returns False if it would block."""
@@ -147,40 +147,27 @@ class Peer:
     def _has_failed(self, packet: bytes, error: OSError) -> bool:
         """Whether a packet that could not be sent is dealt with; False if it is to be tried again."""
         if error.errno == errno.EMSGSIZE:
-            return self._send_large(packet)
+            self.drop(counts.SOCKET_TOO_SMALL, f"{len(packet)} bytes; net.core.wmem_max is the limit")
+            return True
         if error.errno not in _NOT_THERE:
             # EAGAIN; and ENOBUFS and ENOMEM, which are as good as a full socket.
             return False
-        self.is_gone = True
         self.counts.dropped[counts.LEFT] += 1
+        self.is_gone = True
+        self.has_changed()
         return True
 
-    def _send_large(self, packet: bytes) -> bool:
-        """Send a packet for which the socket's buffer is too small, if it can be made larger."""
-        # The kernel doubles what is set.
-        more = 2 * (len(packet) + SOCKET_OVERHEAD) - self._buffer_bytes
-        if more > self._left_for_user():
-            self._drop_for_user()
-            return True
-        before = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-        for option in (socket.SO_SNDBUF, _SO_SNDBUFFORCE):
-            try:
-                self.socket.setsockopt(socket.SOL_SOCKET, option, len(packet) + SOCKET_OVERHEAD)
-            except PermissionError:
-                continue
-            if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > max(before, len(packet)):
-                self._charge(more)
-                self._buffer_bytes += more
-                return self._send(packet)
-        self.drop(
-            counts.SOCKET_TOO_SMALL, f"{len(packet)} bytes; the system's net.core.wmem_max is the limit"
-        )
-        return True
+    def lose(self) -> None:
+        """Nobody can receive anything there any more, so nobody is to wait for that."""
+        self.is_gone = True
+        self.clear()
+        self.release()
+        self.has_changed()
 
-    def _keep(self, packet: bytes, publisher: Optional[Peer]) -> None:
+    def _keep(self, packet: bytes, publisher: Optional[Peer]) -> bool:
         if self.is_gone or self.is_doomed:
             self.counts.dropped[counts.LEFT] += 1
-            return
+            return False
         settings = publisher.settings if publisher is not None else None
         what = flow.outcome(self.settings, settings, not self._has_room(packet))
         waits = what == flow.BLOCK
@@ -198,6 +185,7 @@ class Peer:
         if waits and publisher is not None and self.backlog.count:
             self.publishers.add(publisher)
             publisher.waits_for.add(self)
+        return what in (flow.QUEUE, flow.BLOCK)
 
     def _has_room(self, packet: bytes, more: int = 0, more_bytes: int = 0) -> bool:
         """Whether a packet can be queued, with the limit of the queue higher by so much."""
@@ -250,17 +238,22 @@ class Peer:
             self._charge(-memory(backlog.pop()))
             if self.is_gone:
                 self.clear()
-                return
+                break
+        self.release()
+        self.has_changed()
 
-    def released(self) -> list[Peer]:
-        """Return the publishers that need not wait for this client any more."""
+    def release(self) -> None:
+        """Let the publishers go on that need not wait for this client any more."""
         backlog, limits = self.backlog, self._limits
         used = max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
-        free = [each for each in self.publishers if flow.is_room(each.settings, used)]
-        for publisher in free:
-            self.publishers.discard(publisher)
-            publisher.waits_for.discard(self)
-        return [publisher for publisher in free if not publisher.waits_for]
+        for publisher in [each for each in self.publishers if flow.is_room(each.settings, used)]:
+            self._release(publisher)
+
+    def _release(self, publisher: Peer) -> None:
+        self.publishers.discard(publisher)
+        publisher.waits_for.discard(self)
+        if not publisher.waits_for:
+            publisher.has_changed()
 
     def wait_no_more(self) -> None:
         """Go on as a publisher, whoever has no room."""
@@ -275,18 +268,24 @@ class Peer:
         if dropped:
             self.counts.dropped[counts.LEFT] += dropped
 
-    def close(self) -> list[Peer]:
-        """Disconnect. Returns the publishers that need not wait any more."""
+    def close(self) -> None:
+        """Disconnect."""
         self.clear()
-        self._charge(-self._buffer_bytes)
         self.wait_no_more()
-        waited = list(self.publishers)
-        self.publishers.clear()
-        for publisher in waited:
-            publisher.waits_for.discard(self)
-        self.is_closed = True
+        for publisher in list(self.publishers):
+            self._release(publisher)
+        self._total.changed.discard(self)
         if self.calls is not None:
             self.calls.close()
         self.identity.close()
         self.socket.close()
-        return [publisher for publisher in waited if not publisher.waits_for]
+
+
+def _make_room(connected: socket.socket, length: int) -> None:
+    """Have a socket's buffer hold a packet of so many bytes, or as long as the system lets it be."""
+    if connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= length + SOCKET_OVERHEAD:
+        return
+    # The kernel doubles what is set.
+    for option in (socket.SO_SNDBUF, _SO_SNDBUFFORCE):
+        with suppress(PermissionError):
+            connected.setsockopt(socket.SOL_SOCKET, option, (length + SOCKET_OVERHEAD + 1) // 2)

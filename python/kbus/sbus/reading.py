@@ -13,8 +13,6 @@ from .peer import Peer
 _DONTWAIT = socket.MSG_DONTWAIT
 #: How often a client that mostly sends one packet at a time is asked whether there are more.
 _PROBE = 8
-#: Bytes after which a client is asked for one packet: to copy many large ones would keep others waiting.
-_BULK = 64 * 1024
 _CREDENTIALS_SPACE = socket.CMSG_SPACE(12)
 
 
@@ -35,10 +33,9 @@ class Reader:
         """
         self._turn += 1
         try:
-            if not peer.is_bulky and (peer.is_busy or not self._turn % _PROBE):
+            if peer.is_busy or not self._turn % _PROBE:
                 received = self._receiver.receive(peer.fd)
                 peer.is_busy = len(received) > 1
-                length = sum(map(len, received))
             else:
                 length = peer.socket.recv_into(self._buffer, 0, _DONTWAIT)
                 received = [self._view[:length].tobytes()]
@@ -50,7 +47,6 @@ class Reader:
         except OSError as error:
             peer.doom(f"it cannot be read: {error.strerror}")
             return []
-        peer.is_bulky = length > _BULK
         return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:

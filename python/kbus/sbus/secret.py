@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from .. import abi
+from .counts import CREDENTIALS, RESERVED, Dropped
 from .keymap import NameTooLong
 
 PREFIX = b"!/cred/"
@@ -20,12 +21,17 @@ _TOKEN = re.compile(rb"(?:\A|/)!(?:/|\Z)")
 _NUMBER = re.compile(rb"[0-9]*")
 
 
-class Invalid(ValueError):
+class Invalid(Dropped):
     """The key uses the token ``!`` for something that it is not for. It is ignored."""
 
+    cause = RESERVED
 
-class Misuse(ValueError):
+
+class Misuse(Dropped):
     """``*`` or a truncated key in place of credentials: whoever sends that is disconnected."""
+
+    cause = CREDENTIALS
+    ends = True
 
 
 class Credentials(NamedTuple):

@@ -3,22 +3,15 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Optional
 
-from . import patterns, secret
+from . import packets, secret
 from .bindings import Bindings
 from .keymap import KeyMap
-from .limits import Limits, cost
+from .limits import DEEPEST_WILDCARD, OverLimit, Users, cost, work
 from .peer import Peer
 from .routing import Table
-from .usage import OverLimit
-from .users import Users
-
-#: Seconds for which subscriptions of clients that have left are removed at a time, as others wait meanwhile.
-_SLICE = 0.0002
 
 
 class Subscriptions:
@@ -34,28 +27,20 @@ class Subscriptions:
         self,
         keymap: KeyMap,
         bindings: Bindings,
-        limits: Limits,
         changed: Callable[[object], None],
         users: Users,
     ) -> None:
         self._keymap = keymap
         self._bindings = bindings
-        self._limits = limits
         self._changed = changed
         self._users = users
         self._public: Table[Peer] = Table(keymap.separator)
         self._secret: Table[Peer] = Table(keymap.separator)
-        #: those for whom ``forget`` has something to do
-        self.leaving: deque[Peer] = deque()
 
     def add(self, peer: Peer, pattern: bytes) -> None:
-        """Subscribe once more. Raises OverLimit, OverUserLimit, and OSError if KBUS refuses what it needs."""
-        size = cost(pattern, self._keymap.separator)
-        if peer.subscription_bytes + size > self._limits.subscription_bytes:
-            raise OverLimit(f"over {self._limits.subscription_bytes} bytes of subscriptions")
-        segments = self._segments(pattern)
-        peer.user.usage.check(segments, self._limits)
-        self._users.check(peer.user, size)
+        """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""
+        size, work = self._costs(pattern)
+        self._users.check(peer.user, size, work)
         if self._is_secret(pattern):
             self._secret.add(pattern, peer)
         elif (name := self._keymap.binding(pattern)) is not None:
@@ -63,10 +48,7 @@ class Subscriptions:
             self._public.add(pattern, peer)
             self._note(pattern, name)
         peer.patterns[pattern] += 1
-        peer.subscription_bytes += size
-        self._users.subscribe(peer.user, size)
-        for each in (peer.user.usage, peer.usage):
-            each.add(segments)
+        self._users.subscribe(peer.user, size, work)
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
         """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
@@ -75,49 +57,29 @@ class Subscriptions:
         peer.patterns[pattern] -= 1
         if not peer.patterns[pattern]:
             del peer.patterns[pattern]
-        peer.subscription_bytes -= cost(pattern, self._keymap.separator)
-        for each in (peer.user.usage, peer.usage):
-            each.remove(self._segments(pattern))
         name = self._release(peer, pattern)
         if name is not None:
             self._note(pattern, name)
         return True
 
     def leave(self, peer: Peer) -> None:
-        """Remove all that a client has, which is not found any more from now on, some at a time."""
-        self._changed(None)
-        if peer.patterns:
-            # At once, so that it can come back with as much.
-            peer.user.usage.subtract(peer.usage)
-            self.leaving.append(peer)
-
-    def forget(self) -> None:
-        """Remove some of the subscriptions of those who have left."""
-        until = time.monotonic() + _SLICE
-        while self.leaving:
-            peer = self.leaving[0]
-            if not peer.patterns:
-                self.leaving.popleft()
-                continue
-            # From the end: to look for the first one of a dictionary takes longer the more are gone.
-            pattern, count = peer.patterns.popitem()
-            if count > 1:
-                peer.patterns[pattern] = count - 1
+        """Remove all that a client has."""
+        for pattern in peer.patterns.elements():
             self._release(peer, pattern)
-            if time.monotonic() > until:
-                return
+        peer.patterns.clear()
+        self._changed(None)
 
     def subscribers(self, key: bytes) -> Iterable[Peer]:
         """Return who gets a message with this key, which is no secret one."""
-        return (peer for peer in self._public.find(key) if not peer.is_closed)
+        return self._public.find(key)
 
     def secret_subscribers(self, key: bytes) -> Iterable[Peer]:
         """Return who gets a secret message with this complete key."""
-        return (peer for peer in self._secret.find(key) if not peer.is_closed and peer.identity.holds())
+        return (peer for peer in self._secret.find(key) if peer.identity.holds())
 
     def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:
         """Undo what ``add`` has done; the name that it has wanted, if any."""
-        self._users.unsubscribe(peer.user, cost(pattern, self._keymap.separator))
+        self._users.unsubscribe(peer.user, *self._costs(pattern))
         if self._is_secret(pattern):
             self._secret.remove(pattern, peer)
             return None
@@ -131,10 +93,15 @@ class Subscriptions:
         return self._keymap.has_secrets and pattern.startswith(secret.PREFIX)
 
     def _note(self, pattern: bytes, name: bytes) -> None:
-        self._changed(name if patterns.is_exact(pattern, self._keymap.separator) else None)
+        self._changed(name if packets.is_exact(pattern, self._keymap.separator) else None)
 
-    def _segments(self, pattern: bytes) -> list[bytes]:
-        """The segments of a pattern that takes time with keys that it does not match; none of any other."""
+    def _costs(self, pattern: bytes) -> tuple[int, int]:
+        """Memory and work that a pattern takes. Raises OverLimit if it has too many segments."""
+        separator = self._keymap.separator
+        size = cost(pattern, separator)
         if b"*" not in pattern or not self._keymap.can_match(pattern):
-            return []
-        return patterns.normal(pattern).split(self._keymap.separator)
+            return size, 0
+        segments = packets.normal(pattern).split(separator)
+        if len(segments) > DEEPEST_WILDCARD:
+            raise OverLimit(f"a pattern with * of over {DEEPEST_WILDCARD} segments")
+        return size, work(segments)

@@ -1,23 +1,63 @@
 # SPDX-License-Identifier: MIT
-"""``kbus-sbusd --stats``: ask a daemon for its statistics."""
+"""``kbus-sbusd --stats``: ask a daemon for its statistics, and print them, as metrics too."""
 
 from __future__ import annotations
 
 import json
-from typing import Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
 
 from ..cli import output
 from ..cli.output import StdoutFailed, tell
-from . import address
+from ..exposition import Metric, family
+from . import address, counts
 from .address import Address
 from .bridge import STATS
-from .client import Client
-from .prometheus import exposition
+from .client import Client, explain
 
 #: Seconds that the daemon has to answer.
 _PATIENCE = 10.0
 #: how statistics can be printed, the default first
 FORMS = ("json", "prometheus")
+
+
+# The text format of Prometheus, version 0.0.4.
+_PREFIX = "kbus_sbus_"
+
+
+_IN_ALL = (
+    Metric("clients", "clients", "Clients that are connected."),
+    Metric("subscriptions", "subscriptions", "Subscriptions of clients that are connected."),
+    Metric("received", "received_packets_total", "Packets that clients have sent."),
+    Metric(
+        "published", "published_messages_total", "Messages that KBUS, or for secrets the daemon, has taken."
+    ),
+    Metric("delivered", "delivered_packets_total", "Packets that the sockets of clients have taken."),
+    Metric("queued", "queued_packets", "Packets in the queues of clients."),
+    Metric("queued_bytes", "queued_bytes", "Bytes in the queues of clients."),
+    Metric("queued_max", "queued_max_packets", "The most packets that the queue of a client has held."),
+    Metric("queued_bytes_max", "queued_max_bytes", "The most bytes that the queue of a client has held."),
+    Metric("bindings", "bindings", "Message names that the daemon is bound to."),
+    Metric("kbus_queued", "kbus_queued_messages", "Messages that wait in KBUS for the daemon."),
+    Metric(
+        "kbus_lost", "kbus_lost_messages_total", "Messages that KBUS had no room for in the daemon's queue."
+    ),
+)
+_BY_CAUSE = (
+    (Metric("dropped", "dropped_packets_total", "Packets that were dropped, by cause."), counts.CAUSES),
+    (
+        Metric("refused", "refused_connections_total", "Connections that were closed at once, by cause."),
+        counts.REFUSALS,
+    ),
+)
+_OF_USERS = (
+    Metric("clients", "user_clients", "Clients of a user."),
+    Metric("subscriptions", "user_subscriptions", "Subscriptions of a user."),
+    Metric(
+        "subscription_bytes", "user_subscription_bytes", "Bytes that the subscriptions of a user count as."
+    ),
+    Metric("queued_bytes", "user_queued_bytes", "Bytes in the queues of a user."),
+)
 
 
 def ask(place: str) -> bytes:
@@ -50,13 +90,34 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
             " --protocol dot nobody: then its log has it after SIGUSR1",
         )
         return 1
-    except ConnectionRefusedError:
-        tell("kbus-sbusd", f"nobody listens at {place}")
-        return 1
-    except ConnectionError:
-        tell("kbus-sbusd", f"{place} has closed the connection; its log says why")
-        return 1
     except (OSError, ValueError) as error:
-        tell("kbus-sbusd", f"{place}: {getattr(error, 'strerror', None) or error}")
+        tell("kbus-sbusd", explain(error, place))
         return 1
     return 0
+
+
+def exposition(records: Sequence[dict[str, Any]], address: str) -> str:
+    """Return statistics of the daemon at an address, as ``counts.records`` gives them, as lines of metrics.
+
+    Each sample has the label ``address``, so that those of several daemons can be in one place. Causes that
+    nothing was dropped for are there, too, with 0, as a counter must not begin with its first increase.
+    """
+    return "".join(line + "\n" for line in _lines(records, {"address": address}))
+
+
+def _lines(records: Sequence[dict[str, Any]], address: dict[str, Any]) -> Iterator[str]:
+    in_all, users = records[0], [record for record in records if "user" in record]
+    info = Metric("", "info", "The device and the KSock of the daemon; the value is always 1.")
+    labels = {**address, "device": in_all["device"], "ksock": in_all["ksock"]}
+    yield from family(_PREFIX, info, [(labels, 1)])
+    for metric in _IN_ALL:
+        yield from family(_PREFIX, metric, [(address, in_all[metric.field])])
+    for metric, causes in _BY_CAUSE:
+        values = {**dict.fromkeys(causes, 0), **in_all[metric.field]}
+        yield from family(
+            _PREFIX, metric, [({**address, "cause": cause}, values[cause]) for cause in sorted(values)]
+        )
+    for metric in _OF_USERS:
+        yield from family(
+            _PREFIX, metric, [({**address, "uid": each["user"]}, each[metric.field]) for each in users]
+        )

@@ -15,22 +15,21 @@ from typing import Optional
 
 from .. import abi
 from . import counts
-from .access import Receivers, Withheld
+from .access import MOST_REMEMBERED
 from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement
 from .keymap import KeyMap
 from .mmsg import BATCH, Sender
 from .packets import MSG
 from .peer import Peer
-from .rules import MOST_REMEMBERED
 
 #: Entries of a cache. When it is full it is forgotten: whoever uses that many keys is as slow as without it.
 _MOST_CACHED = 8192
-#: How often what has come is taken before clients have their turn again.
-_ROUNDS = 4
+#: How many clients the routes of a cache have in all, of 8 bytes each.
+_MOST_TARGETS = 1 << 20
 
-#: how packets with this key begin, who gets them, and who counts them for those who may not have them
-_Route = tuple[bytes, tuple[Peer, ...], Optional[Withheld]]
-_NO_ROUTE: _Route = (b"", (), None)
+#: how packets with this key begin, who gets them, and who has subscribed and may not have them
+_Route = tuple[bytes, tuple[Peer, ...], tuple[Peer, ...]]
+_NO_ROUTE: _Route = (b"", (), ())
 
 #: of a message's header what matters here: from, flags, name_len, data_len
 _unpack_header = struct.Struct("=24x4I").unpack_from
@@ -46,17 +45,16 @@ class Traffic:
     """What is on its way.
 
     ``frames`` are the publications that wait to be sent to KBUS. ``special`` are the clients, by number, for
-    which it matters that a message is their own. ``changed`` collects the clients whose queue, or whose right
-    to be read, is not as it was. With ``is_stuck`` nothing more is to be taken from clients:
+    which it matters that a message is their own. With ``is_stuck`` nothing more is to be taken from clients:
     KBUS has no room. A message of which the packet would have more than ``most_bytes`` is dropped.
     """
 
     def __init__(
-        self, bus: Bus, keymap: KeyMap, receivers: Callable[[bytes], Receivers], most_bytes: int
+        self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]], most_bytes: int
     ) -> None:
         self._bus = bus
         self._keymap = keymap
-        self._receivers = receivers
+        self._subscribers = subscribers
         self._most_bytes = most_bytes
         #: names for KBUS alone to send, and where they would be below another root
         self.reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
@@ -64,73 +62,58 @@ class Traffic:
         #: the message names of keys, for all clients that may publish to any
         self.names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}
-        #: names that were introduced since routes were forgotten: for others a route is to be found
-        self._settled: set[bytes] = set()
+        #: how many clients they have had in all since they were forgotten
+        self._targets = 0
         self.frames: list[bytes] = []
         self._frame_bytes = 0
         #: how many messages have room in the queue, while others fill it up to half
         self._most = max(1, min(MOST_MESSAGES, bus.queue_length // 2))
         self._publishers: list[Peer] = []
         self.special: dict[int, Peer] = {}
-        self.changed: set[Peer] = set()
         self.is_stuck = False
 
     # From clients to KBUS.
 
-    def publish(self, peer: Peer, key: bytes, payload: bytes) -> bool:
-        """Send a message soon. Returns False if the key has to be introduced before, as it takes time."""
-        name = peer.names.get(key)
-        if name is None or name not in self._settled:
-            return False
+    def publish(self, peer: Peer, name: bytes, payload: bytes) -> None:
+        """Send a message soon. ``name`` is that of its key, as ``name`` tells."""
         frame = announcement(name, payload, peer.number)
         self.frames.append(frame)
         self._publishers.append(peer)
         self._frame_bytes += len(frame)
         if self._frame_bytes >= MOST_BYTES or len(self.frames) >= self._most:
             self.exchange()
-        return True
 
-    def introduce(self, peer: Peer, key: bytes) -> None:
-        """Have a key known, for a client and those with the same rights.
+    def name(self, peer: Peer, key: bytes) -> bytes:
+        """Return the message name of a key, and have a client and those with the same rights remember it.
 
-        Raises NameTooLong, PermissionError for a name of KBUS's own, and Denied if the rules say so.
+        Raises NameTooLong, Denied if the rules say so, and Dropped for a name of KBUS's own.
         """
         name = self._keymap.name(key)
         if name.startswith(self.reserved):
-            raise PermissionError(f"{name.decode()} is KBUS's own")
-        names, most = peer.names, _MOST_CACHED
+            raise counts.Dropped(f"{name.decode()} is KBUS's own", counts.KBUS_OWN)
+        most = _MOST_CACHED
         if peer.rights is not None:
             peer.rights.check_publish(key)
             most = MOST_REMEMBERED
-        if len(names) >= most:
-            names.clear()
-        names[key] = name
-        if len(self._settled) >= _MOST_CACHED:
-            self._settled.clear()
-        self._settled.add(name)
+        if len(peer.names) >= most:
+            peer.names.clear()
+        peer.names[key] = name
+        return name
 
     def exchange(self, is_readable: bool = True) -> None:
-        """Send what has been published, and deliver what has come, but not for ever.
+        """Send what has been published, and deliver what one call brings.
 
         ``is_readable`` says whether messages may have come since the last call. While others fill the queue,
         what has been published waits for the next call.
         """
         bus = self._bus
-        rounds = _ROUNDS
         if is_readable or bus.queued:
-            half = bus.queue_length // 2
             self._receive()
-            while bus.queued > half and rounds:
-                self._receive()
-                rounds -= 1
-            if bus.queued > half:
+            if bus.queued > bus.queue_length // 2:
                 self.is_stuck = bool(self.frames)
                 return
         if self.frames:
             self._send()
-        while bus.queued and rounds:
-            self._receive()
-            rounds -= 1
 
     def _receive(self) -> int:
         """Deliver what one call brings, and return how many messages of it are not urgent."""
@@ -179,18 +162,20 @@ class Traffic:
         """Find out anew who gets messages of this name, or of all names if it is None."""
         if name is None:
             self._routes.clear()
-            self._settled.clear()
+            self._targets = 0
         else:
             self._routes.pop(name, None)  # type: ignore[call-overload]
-            self._settled.discard(name)
 
     def _find_route(self, name: bytes) -> _Route:
-        if len(self._routes) >= _MOST_CACHED:
-            self._routes.clear()
         key = self._keymap.key(name)
-        receivers, withheld = self._receivers(key)
-        targets = tuple(receivers)
-        route = (b"%s %s\0" % (MSG, key), targets, withheld) if targets or withheld else _NO_ROUTE
+        found = tuple(self._subscribers(key))
+        targets = tuple(peer for peer in found if peer.rights is None or peer.rights.may_receive(key))
+        denied = () if len(targets) == len(found) else tuple({*found}.difference(targets))
+        if len(self._routes) >= _MOST_CACHED or self._targets + len(found) > _MOST_TARGETS:
+            self._routes.clear()
+            self._targets = 0
+        self._targets += len(found)
+        route = (b"%s %s\0" % (MSG, key), targets, denied) if found else _NO_ROUTE
         self._routes[name] = route
         return route
 
@@ -233,27 +218,29 @@ class Traffic:
                 packets = []
                 last_route, last_publisher = route, publisher
             packets.append(packet)
-        if len(packets) == 1 and last_publisher is None and last_route[2] is None:
+        if len(packets) == 1 and last_publisher is None and not last_route[2]:
             # What a client that waits for an answer waits for: a call less.
             for peer in last_route[1]:
-                if not peer.send(packets[0], None):
-                    self.changed.add(peer)
+                peer.send(packets[0], None)
         elif packets:
             self._forward(last_route, packets, last_publisher)
         return calm
 
     def _forward(self, route: _Route, packets: list[bytes], publisher: Optional[Peer]) -> None:
         self.send(route[1], packets, publisher)
-        if route[2] is not None:
-            route[2].count(len(packets), publisher)
+        self._withhold(route, len(packets), publisher)
+
+    def _withhold(self, route: _Route, count: int, publisher: Optional[Peer]) -> None:
+        for peer in route[2]:
+            if peer is not publisher or peer.settings.echo:
+                peer.drop(counts.SUBSCRIBE_DENIED, f"subscribe to {route[0][4:64]!r}", count)
 
     def _drop_large(self, route: _Route, length: int, publisher: Optional[Peer]) -> None:
         """Clients that know only sbus have buffers of a fixed length, and the kernel cuts what is longer."""
         for peer in route[1]:
             peer.drop(counts.TOO_LARGE_FOR_CLIENT, f"a packet of {length} bytes, over {self._most_bytes}")
-        if route[2] is not None:
-            # It is for nobody here, whatever else it is dropped for.
-            route[2].count(1, publisher)
+        # It is for nobody there, whatever else it is dropped for.
+        self._withhold(route, 1, publisher)
 
     def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
         """Send packets to clients. ``publisher`` is who published them, if that matters."""
@@ -262,15 +249,11 @@ class Traffic:
         if len(packets) == 1:
             packet = packets[0]
             for peer in targets:
-                if not peer.send(packet, publisher):
-                    self.changed.add(peer)
+                peer.send(packet, publisher)
         else:
             targets = tuple(targets)
             for begin in range(0, len(packets), BATCH):
                 batch = packets[begin : begin + BATCH]
                 self._sender.load(batch)
                 for peer in targets:
-                    if not peer.send_many(batch, publisher, self._sender):
-                        self.changed.add(peer)
-        if publisher is not None and publisher.waits_for:
-            self.changed.add(publisher)
+                    peer.send_many(batch, publisher, self._sender)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Going to the background, and the pid file."""
+"""The daemon as a process: going to the background, its pid file, and having enough descriptors."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import suppress
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Optional
 
 DEFAULT_PIDFILE = "/run/sbus.pid"
+#: Descriptors that a daemon needs for other things than clients.
+_OWN = 12
 
 
 class Background:
@@ -61,3 +66,42 @@ class PidFile:
                 os.unlink(self._path)
             os.close(self._fd)
             self._path = None
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process have as many descriptors as it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def room_for_clients() -> int:
+    """Return for how many clients this process may have descriptors: two for each, and some of its own."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, (soft - _OWN) // 2)
+
+
+class Spare:
+    """Two descriptors, as a client takes, that are given up while somebody is refused for lack of any."""
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+        self._open()
+
+    @contextmanager
+    def given_up(self) -> Iterator[None]:
+        """Do without them meanwhile."""
+        self.close()
+        yield
+        self._open()
+
+    def close(self) -> None:
+        """Give them up."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def _open(self) -> None:
+        # Another process may have taken them before.
+        with suppress(OSError):
+            while len(self._fds) < 2:
+                self._fds.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
