@@ -77,6 +77,7 @@ TOGETHER = [
         Part("sbus_talk.sh"),
     ],
     [Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"), Part("sbus_client.c")],
+    [Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"), Part("sbus_calls.c")],
     [
         Part("stuck.py", until="$.Sensors.*", status=ENDLESS),
         Part("panel.py", until="owed=1 unreplied=1", status=ENDLESS),
