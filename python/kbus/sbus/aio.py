@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Optional
 
 from . import address, packets, secret
@@ -70,13 +69,13 @@ class AsyncClient:
 
         If it is cancelled, the client is closed: the answer could come all the same.
         """
-        with self._closed_if_cancelled():
+        with self._client.closed_at(asyncio.CancelledError):
             await self.control(secret.WHOAMI)
             return (await self._expect(secret.WHOAMI)).payload
 
     async def dropped(self) -> Optional[dict[str, int]]:
         """Return what ``Client.dropped`` does, as ``whoami`` does it."""
-        with self._closed_if_cancelled():
+        with self._client.closed_at(asyncio.CancelledError):
             await self.control(packets.DROPPED)
             await self.control(secret.WHOAMI)
             answer = await self._expect(packets.DROPPED, secret.WHOAMI)
@@ -85,14 +84,6 @@ class AsyncClient:
             await self._expect(secret.WHOAMI)
             dropped: dict[str, int] = json.loads(answer.payload)
             return dropped
-
-    @contextmanager
-    def _closed_if_cancelled(self) -> Iterator[None]:
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.close()
-            raise
 
     async def _expect(self, *keys: bytes) -> Received:
         while True:

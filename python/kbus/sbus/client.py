@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Optional, Union
 
+from ..cli.ksocks import polled
 from . import address, packets, secret
 from .limits import SOCKET_OVERHEAD
 from .packets import CMSG, MSG, SUB, UNSUB
 
-#: Seconds that poll(2) can be asked to wait: its milliseconds are an int.
-_LONGEST_WAIT = 1_000_000
 #: Text is sent as UTF-8.
 Text = Union[str, bytes]
 
@@ -114,7 +113,7 @@ class Client:
         Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
         after ``timeout`` seconds, and has then closed the connection: the answer could come all the same.
         """
-        with self._closed_if_late():
+        with self.closed_at(TimeoutError):
             deadline = _after(timeout)
             self._ask(secret.WHOAMI, deadline)
             return self.expect_control(secret.WHOAMI, _until(deadline)).payload
@@ -133,7 +132,7 @@ class Client:
         ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. What comes
         meanwhile, and TimeoutError, are as with ``whoami``.
         """
-        with self._closed_if_late():
+        with self.closed_at(TimeoutError):
             deadline = _after(timeout)
             self._ask(packets.DROPPED, deadline)
             # A daemon that does not know that ignores it, but answers this.
@@ -146,10 +145,11 @@ class Client:
             return dropped
 
     @contextmanager
-    def _closed_if_late(self) -> Iterator[None]:
+    def closed_at(self, end: type[BaseException]) -> Iterator[None]:
+        """Close, if waiting for an answer ends with this exception: the answer could come all the same."""
         try:
             yield
-        except TimeoutError:
+        except end:
             self.close()
             raise
 
@@ -232,7 +232,7 @@ def _is_ready(connected: socket.socket, events: int, timeout: Optional[float]) -
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     poll = select.poll()
     poll.register(connected, events)
-    return bool(wait(poll, timeout))
+    return bool(polled(poll, timeout))
 
 
 def explain(error: Exception, at: str) -> str:
@@ -242,15 +242,6 @@ def explain(error: Exception, at: str) -> str:
     if isinstance(error, ConnectionError):
         return f"the daemon at {at} has closed the connection; if it has not ended, its log says why"
     return f"{at}: {getattr(error, 'strerror', None) or error}"
-
-
-def wait(poll: select.poll, timeout: Optional[float]) -> list[tuple[int, int]]:
-    """Return what ``poll.poll`` does, which takes so many seconds, or None for any number."""
-    while timeout is not None and timeout > _LONGEST_WAIT:
-        if ready := poll.poll(_LONGEST_WAIT * 1000):
-            return ready
-        timeout -= _LONGEST_WAIT
-    return poll.poll(None if timeout is None else timeout * 1000)
 
 
 def _bytes(text: Text) -> bytes:

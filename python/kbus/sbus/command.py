@@ -20,12 +20,12 @@ from typing import Optional
 from ..cli import options, output
 from ..cli.data import HEX_HELP, given_data
 from ..cli.failures import Failure
-from ..cli.ksocks import EndSignals
+from ..cli.ksocks import EndSignals, polled
 from ..cli.output import StdoutClosed, StdoutFailed, put_json, put_line
 from ..cli.printable import json_text
 from ..cli.streams import replace_closed_streams
 from . import address, packets
-from .client import Client, Received, explain, wait
+from .client import Client, Received, explain
 
 #: Seconds in which a daemon tells a subscriber that leaves what it has dropped.
 _PATIENCE = 1.0
@@ -204,7 +204,7 @@ def _messages(client: Client, signals: EndSignals, timeout: Optional[float]) -> 
     # Asked for nothing, poll still tells that the other end of a pipe has been closed.
     poll.register(sys.stdout.fileno(), 0)
     while not signals.came:
-        events = dict(wait(poll, timeout))
+        events = polled(poll, timeout)
         if not events:
             raise Failure.timed_out(f"nothing came for {timeout:g} s")
         if client.fileno() in events:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import fields
+from functools import partial
 from typing import Optional, TypeVar
 
 from ..cli import failures, options
@@ -157,11 +158,16 @@ def parser() -> argparse.ArgumentParser:
     at.add_argument(
         "--mode", type=_checked(_mode), metavar="OCTAL", help="mode of the socket (default: 0700, -g and -o)"
     )
-    at.add_argument("--group", type=_checked(_group), metavar="GROUP", help="group of the socket, name or id")
+    at.add_argument(
+        "--group",
+        type=_checked(partial(id_of, "group")),
+        metavar="GROUP",
+        help="group of the socket, name or id",
+    )
     at.add_argument(
         "-u",
         "--user",
-        type=_checked(_user),
+        type=_checked(partial(id_of, "user")),
         action="append",
         default=[],
         metavar="USER",
@@ -265,11 +271,3 @@ def _mode(text: str) -> int:
     if re.fullmatch("0?[0-7]{1,3}", text):
         return int(text, 8)
     raise ValueError(f"{text!r} is not a mode such as 0770")
-
-
-def _user(text: str) -> int:
-    return id_of("user", text)
-
-
-def _group(text: str) -> int:
-    return id_of("group", text)

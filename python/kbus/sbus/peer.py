@@ -208,14 +208,11 @@ class Peer:
         if self.settings.soft == flow.DISCARD:
             self.drop(counts.SOCKET_FULL)
         elif memory(packet) > self._left_for_user():
-            self._drop_for_user()
+            held = self.user.queued_bytes
+            why = f"{held} bytes wait for clients of user {self.user.uid} (--max-user-queued-bytes)"
+            self.drop(counts.USER_QUEUED, why)
         else:
             self.drop(counts.QUEUE_FULL)
-
-    def _drop_for_user(self) -> None:
-        held = self.user.queued_bytes
-        why = f"{held} bytes wait for clients of user {self.user.uid} (--max-user-queued-bytes)"
-        self.drop(counts.USER_QUEUED, why)
 
     def _push(self, packet: bytes) -> None:
         backlog = self.backlog
@@ -237,8 +234,8 @@ class Peer:
                 break
             self._charge(-memory(backlog.pop()))
             if self.is_gone:
-                self.clear()
-                break
+                self.lose()
+                return
         self.release()
         self.has_changed()
 

@@ -199,18 +199,19 @@ class Server:
         return self._users is None or uid in self._users
 
     def _refuse(self, connected: socket.socket, cause: str, why: str) -> None:
-        """Close a connection. What was sent there without an error is done; to send more is one (EPIPE)."""
+        """Close a connection. Of a user who may connect, what was sent without an error is done before."""
         pid, uid, _ = peer_credentials(connected)
         self._bridge.refused[cause] += 1
         self._bridge.log.say(f"user {uid} (process {pid}) is refused: {why}")
+        if not self._may_connect(uid):
+            connected.close()
+            return
         connected.shutdown(socket.SHUT_RDWR)
         with self._spare.given_up():
             try:
-                if not self._may_connect(uid):
-                    raise OSError
                 peer = self._bridge.connect(connected)
             except OSError:
-                # It may not connect, or somebody else has taken the spare descriptors.
+                # Somebody else has taken the spare descriptors.
                 connected.close()
                 return
             while not (peer.is_at_end or peer.is_doomed):

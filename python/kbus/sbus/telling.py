@@ -20,11 +20,8 @@ _PATIENCE = 10.0
 #: how statistics can be printed, the default first
 FORMS = ("json", "prometheus")
 
-
 # The text format of Prometheus, version 0.0.4.
 _PREFIX = "kbus_sbus_"
-
-
 _IN_ALL = (
     Metric("clients", "clients", "Clients that are connected."),
     Metric("subscriptions", "subscriptions", "Subscriptions of clients that are connected."),
