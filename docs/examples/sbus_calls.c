@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	       fields[2]);
 
 	/* Nobody answers this one: it is read, and that is all. */
-	control(client, "kbus/call/20", call, 3);
+	control(client, "kbus/call/500", call, 3);
 	expect(server, "kbus/request", fields);
 	expect(client, "kbus/answer", fields);
 	printf("answer to %s: status '%s'\n", fields[0], fields[1]);

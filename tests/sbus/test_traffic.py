@@ -10,11 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from kbus import abi
+from kbus.sbus import traffic
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.bus import announcement
 from kbus.sbus.limits import Limits
 from kbus.sbus.packets import DOT, SLASH
 from kbus.sbus.peer import Peer
+from tests.sbus.conftest import connected
 from tests.sbus.echo import EchoBus
 
 OTHER = 2
@@ -151,3 +153,19 @@ def test_rule_packets_up_to_the_limit(bus: BusyBus, bridge: Bridge, peer: Peer) 
 
 def test_rule_the_default_is_what_the_first_daemons_clients_can_send() -> None:
     assert Limits().packet == 409_600
+
+
+def test_rule_the_cache_of_routes_is_bounded(
+    bus: BusyBus, bridge: Bridge, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By how many clients it has in all, whatever keys there are; and all of them get what they want."""
+    monkeypatch.setattr(traffic, "_MOST_TARGETS", 10)
+    with connected(bridge) as one, connected(bridge) as other:
+        for client in (peer, one, other):
+            bridge.take(client, [b"SUB "])
+        for number in range(100):
+            bridge.take(peer, [b"MSG n%d\0" % number])
+            bridge.traffic.drain()
+            assert sum(len(route[1]) for route in bridge.traffic._routes.values()) <= 10
+        for client in (peer, one, other):
+            assert client.counts.delivered == 100
