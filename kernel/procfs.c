@@ -35,11 +35,6 @@ static int kbus_bindings_show(struct seq_file *m, void *v)
 	return 0;
 }
 
-static int kbus_bindings_open(struct inode *inode, struct file *file)
-{
-	return single_open(file, kbus_bindings_show, NULL);
-}
-
 /* Where a line of stats is: those of a device follow each other, its own one first. */
 static loff_t kbus_stats_pos(unsigned int index, u32 id)
 {
@@ -128,31 +123,9 @@ static const struct seq_operations kbus_stats_seq_ops = {
 	.show = kbus_stats_show,
 };
 
-static int kbus_stats_open(struct inode *inode, struct file *file)
+/* Let root and the group read a file, if it could be made. */
+static bool kbus_proc_share(struct proc_dir_entry *file, kgid_t gid)
 {
-	return seq_open(file, &kbus_stats_seq_ops);
-}
-
-static const struct proc_ops kbus_bindings_ops = {
-	.proc_open = kbus_bindings_open,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = single_release,
-};
-
-static const struct proc_ops kbus_stats_ops = {
-	.proc_open = kbus_stats_open,
-	.proc_read = seq_read,
-	.proc_lseek = seq_lseek,
-	.proc_release = seq_release,
-};
-
-/* Make a file that root and the group may read. */
-static bool kbus_proc_add(const char *name, struct proc_dir_entry *dir,
-			  const struct proc_ops *ops, kgid_t gid)
-{
-	struct proc_dir_entry *file = proc_create(name, 0440, dir, ops);
-
 	if (file)
 		proc_set_user(file, GLOBAL_ROOT_UID, gid);
 	return file;
@@ -169,8 +142,8 @@ int kbus_procfs_init(void)
 	if (!dir)
 		return -ENOMEM;
 	proc_set_user(dir, GLOBAL_ROOT_UID, gid);
-	if (kbus_proc_add("bindings", dir, &kbus_bindings_ops, gid) &&
-	    kbus_proc_add("stats", dir, &kbus_stats_ops, gid))
+	if (kbus_proc_share(proc_create_single("bindings", 0440, dir, kbus_bindings_show), gid) &&
+	    kbus_proc_share(proc_create_seq("stats", 0440, dir, &kbus_stats_seq_ops), gid))
 		return 0;
 	kbus_procfs_exit();
 	return -ENOMEM;
