@@ -7,10 +7,77 @@
 
 #include "kbus.h"
 
+/*
+ * A message that takes up to KBUS_SMALL bytes is an object of a cache of its own, a longer one
+ * of kmalloc()'s. What does not fit into KBUS_CHUNK goes on in chunks: to map pages for it takes
+ * a lock of the whole system, more time than to copy it, and addresses, of which 32 bits have few.
+ */
+#define KBUS_SMALL	192
+#define KBUS_CHUNK	4096
+#define KBUS_HEAD_MAX	(KBUS_CHUNK - sizeof(struct kbus_msg))
+/* So many chunks are allocated and freed with interrupts off. */
+#define KBUS_CHUNKS	32
+
+static struct kmem_cache *kbus_small_cache, *kbus_chunk_cache;
+
+/* With one, objects are not cleared at each allocation: of a message nothing unwritten is read. */
+static void kbus_msg_construct(void *object)
+{
+}
+
+int kbus_msgs_init(void)
+{
+	kbus_small_cache = kmem_cache_create_usercopy("kbus_message", KBUS_SMALL, 0, SLAB_ACCOUNT,
+						      0, KBUS_SMALL, kbus_msg_construct);
+	kbus_chunk_cache = kmem_cache_create_usercopy("kbus_chunk", KBUS_CHUNK, 0, SLAB_ACCOUNT,
+						      0, KBUS_CHUNK, kbus_msg_construct);
+	if (kbus_small_cache && kbus_chunk_cache)
+		return 0;
+	kbus_msgs_exit();
+	return -ENOMEM;
+}
+
+void kbus_msgs_exit(void)
+{
+	kmem_cache_destroy(kbus_small_cache);
+	kmem_cache_destroy(kbus_chunk_cache);
+}
+
 static void kbus_msg_free(struct kbus_msg *msg)
 {
+	u32 count;
+
 	kbus_msg_uncharge(msg);
-	kvfree(msg);
+	for (; msg->nr_chunks; msg->nr_chunks -= count) {
+		count = min_t(u32, msg->nr_chunks, KBUS_CHUNKS);
+		kmem_cache_free_bulk(kbus_chunk_cache, count,
+				     msg->chunks + msg->nr_chunks - count);
+	}
+	if (msg->chunks)
+		kvfree(msg->chunks);
+	if (msg->cost == KBUS_SMALL)
+		kmem_cache_free(kbus_small_cache, msg);
+	else
+		kfree(msg);
+}
+
+/* Allocate so many chunks. Return whether there was memory for all of them. */
+static bool kbus_msg_add_chunks(struct kbus_msg *msg, u32 count)
+{
+	u32 added;
+
+	msg->chunks = kvmalloc_array(count, sizeof(*msg->chunks), KBUS_GFP);
+	if (!msg->chunks)
+		return false;
+	for (; msg->nr_chunks < count; msg->nr_chunks += added) {
+		added = kmem_cache_alloc_bulk(kbus_chunk_cache, KBUS_GFP,
+					      min_t(u32, count - msg->nr_chunks, KBUS_CHUNKS),
+					      msg->chunks + msg->nr_chunks);
+		if (!added)
+			return false;
+		cond_resched();
+	}
+	return true;
 }
 
 /**
@@ -22,20 +89,37 @@ static void kbus_msg_free(struct kbus_msg *msg)
  */
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer)
 {
+	u32 size = sizeof(struct kbus_msg) + len, cost = KBUS_SMALL, chunks = 0;
 	struct kbus_msg *msg;
-	u32 cost;
 
-	msg = kbus_user_alloc(payer, sizeof(*msg) + len, 0, &cost);
-	if (IS_ERR(msg))
-		return msg;
+	if (size > KBUS_CHUNK) {
+		chunks = DIV_ROUND_UP(size - KBUS_CHUNK, KBUS_CHUNK);
+		size = KBUS_CHUNK;
+		cost = KBUS_CHUNK + chunks * KBUS_CHUNK +
+			kbus_memory_cost(chunks * sizeof(*msg->chunks));
+	} else if (size > KBUS_SMALL) {
+		cost = kbus_memory_cost(size);
+	}
+	if (!kbus_user_charge(payer, cost))
+		return ERR_PTR(-ENOBUFS);
+	msg = size > KBUS_SMALL ? kmalloc(size, KBUS_GFP) :
+				  kmem_cache_alloc(kbus_small_cache, KBUS_GFP);
+	if (!msg) {
+		kbus_user_uncharge(payer, cost);
+		return ERR_PTR(-ENOMEM);
+	}
 	refcount_set(&msg->refs, 1);
-	msg->size = len;
 	msg->len = len;
 	msg->filled = 0;
 	msg->cost = cost;
 	msg->payer = payer;
 	msg->queued_at = 0;
-	return msg;
+	msg->nr_chunks = 0;
+	msg->chunks = NULL;
+	if (likely(!chunks || kbus_msg_add_chunks(msg, chunks)))
+		return msg;
+	kbus_msg_put(msg);
+	return ERR_PTR(-ENOMEM);
 }
 
 /* Charges for undelivered messages end here; see kbus_send_commit(). */
@@ -74,17 +158,66 @@ void kbus_msgs_free(struct kbus_msg *dead)
 	}
 }
 
-/**
- * kbus_msg_fill() - copy more of a message from user memory
- * @msg: the message
- * @from: where the bytes are
- * @count: how many, no more than it lacks
- *
- * Return: 0, or -EFAULT with as many of them there as before.
+/* Where byte @pos of a message is, and how many bytes from there are in one piece */
+static u8 *kbus_msg_at(const struct kbus_msg *msg, u32 pos, u32 *piece)
+{
+	if (pos < KBUS_HEAD_MAX) {
+		*piece = KBUS_HEAD_MAX - pos;
+		return (u8 *)msg->head + pos;
+	}
+	pos -= KBUS_HEAD_MAX;
+	*piece = KBUS_CHUNK - pos % KBUS_CHUNK;
+	return (u8 *)msg->chunks[pos / KBUS_CHUNK] + pos % KBUS_CHUNK;
+}
+
+/* Copy bytes from user memory or to it. Return how many could be copied. */
+static size_t kbus_msg_copy(const struct kbus_msg *msg, u32 pos, u32 count, struct iov_iter *user)
+{
+	size_t done = 0, copied;
+	u32 piece;
+
+	do {
+		u8 *ours = kbus_msg_at(msg, pos + done, &piece);
+
+		piece = min_t(u32, piece, count - done);
+		copied = iov_iter_rw(user) == READ ? copy_to_iter(ours, piece, user) :
+						     copy_from_iter(ours, piece, user);
+		done += copied;
+	} while (copied == piece && done < count);
+	return done;
+}
+
+/*
+ * The same without the cost of an iov_iter, from @pos to the end. The size of a whole chunk
+ * is a constant, which the compiler checks, and the kernel not each time.
+ */
+static __always_inline bool kbus_msg_copy_rest(const struct kbus_msg *msg, u32 pos,
+					       void __user *user, bool is_in)
+{
+	unsigned long left = 0;
+	u32 piece;
+
+	for (; pos < msg->len && !left; pos += piece, user += piece) {
+		u8 *ours = kbus_msg_at(msg, pos, &piece);
+
+		piece = min(piece, msg->len - pos);
+		if (piece == KBUS_CHUNK)
+			left = is_in ? copy_from_user(ours, user, KBUS_CHUNK) :
+				       copy_to_user(user, ours, KBUS_CHUNK);
+		else
+			left = is_in ? copy_from_user(ours, user, piece) :
+				       copy_to_user(user, ours, piece);
+	}
+	return !left;
+}
+
+/*
+ * Copy @count bytes more of a message from user memory, which it lacks. Return 0, or -EFAULT
+ * with as many of them there as before.
  */
 int kbus_msg_fill(struct kbus_msg *msg, struct iov_iter *from, u32 count)
 {
-	if (copy_from_iter(msg->head + msg->filled, count, from) != count)
+	if (kbus_msg_copy(msg, msg->filled, count, from) != count)
 		return -EFAULT;
 	msg->filled += count;
 	return 0;
@@ -121,12 +254,10 @@ struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 	if (IS_ERR(msg))
 		return msg;
 
-	kbus_msg_append(msg, &hdr, sizeof(hdr));
-	err = -EFAULT;
-	if (!copy_from_user(msg->head + sizeof(hdr), from + sizeof(hdr), len - sizeof(hdr))) {
-		msg->filled = len;
-		err = kbus_msg_check_filled(msg);
-	}
+	*kbus_msg_header(msg) = hdr;
+	msg->filled = len;
+	err = kbus_msg_copy_rest(msg, sizeof(hdr), (void __user *)from + sizeof(hdr), true) ?
+		kbus_msg_check_filled(msg) : -EFAULT;
 	if (!err)
 		return msg;
 	kbus_msg_put(msg);
@@ -153,8 +284,8 @@ size_t kbus_msg_to_iter(const struct kbus_msg *msg, u32 pos, u32 count, u32 flag
 	hdr.flags = flags;
 	if (first)
 		done = copy_to_iter((u8 *)&hdr + pos, first, to);
-	if (done == first)
-		done += copy_to_iter(msg->head + pos + first, count - first, to);
+	if (done == first && first < count)
+		done += kbus_msg_copy(msg, pos + first, count - first, to);
 	return done;
 }
 
@@ -163,7 +294,8 @@ bool kbus_msg_to_user(const struct kbus_msg *msg, u32 flags, void __user *to)
 {
 	struct kbus_message_header __user *hdr = to;
 
-	return !copy_to_user(to, msg->head, msg->len) && !put_user(flags, &hdr->flags);
+	return kbus_msg_copy_rest(msg, 0, to, false) &&
+		(flags == kbus_msg_header(msg)->flags || !put_user(flags, &hdr->flags));
 }
 
 /* Is the field there, of a header of which @have bytes are? */
@@ -213,7 +345,7 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(msg);
 	u32 pos = kbus_msg_name_offset(hdr) + hdr->name_len;
-	const u32 *guard;
+	u32 piece;
 
 	for (; pos % 4 && pos < msg->filled; pos++) {
 		if (msg->head[pos])
@@ -222,8 +354,8 @@ int kbus_msg_check_filled(const struct kbus_msg *msg)
 
 	if (msg->filled < msg->len)
 		return 0;
-	guard = (const u32 *)(msg->head + msg->len - sizeof(*guard));
-	return *guard == KBUS_MSG_END_GUARD ? 0 : -EINVAL;
+	return *(u32 *)kbus_msg_at(msg, msg->len - sizeof(u32), &piece) == KBUS_MSG_END_GUARD ?
+		0 : -EINVAL;
 }
 
 /* A message of KBUS itself, to be filled in later; the errors are kbus_msg_new()'s. */
@@ -236,7 +368,7 @@ struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len,
 
 void kbus_msg_append(struct kbus_msg *msg, const void *bytes, u32 count)
 {
-	if (WARN_ON_ONCE(count > msg->size - msg->filled))
+	if (WARN_ON_ONCE(sizeof(*msg) + msg->filled + count > min_t(u32, msg->cost, KBUS_CHUNK)))
 		return;
 	memcpy(msg->head + msg->filled, bytes, count);
 	msg->filled += count;

@@ -20,14 +20,17 @@ struct kbus_msg {
 	refcount_t refs;		/* the writer, and each queued copy */
 	u32 len;			/* bytes of the whole message, */
 	u32 filled;			/* and those that are there */
-	u32 size;			/* bytes that there is room for */
-	u32 cost;			/* bytes of memory, a whole object or whole pages */
+	u32 cost;			/* bytes of memory, of whole objects */
+	u32 nr_chunks;
 	struct kbus_user *payer;	/* is charged @cost until it is delivered, or NULL */
 	u64 queued_at;			/* ns, or 0 where nobody has asked */
 	struct kbus_msg *next_dead;	/* see kbus_msg_put_later() */
+	void **chunks;			/* for what does not fit into @head, or NULL */
 	u8 head[] __aligned(8);
 };
 
+int kbus_msgs_init(void);
+void kbus_msgs_exit(void);
 struct kbus_msg *kbus_msg_new(u32 len, struct kbus_user *payer);
 struct kbus_msg *kbus_msg_from_user(const void __user *from, u32 available,
 				    struct kbus_ksock *writer);

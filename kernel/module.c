@@ -151,12 +151,18 @@ static int __init kbus_init(void)
 	if (!kbus_max_user_bytes)
 		kbus_max_user_bytes = kbus_default_user_bytes();
 
-	err = kbus_procfs_init();
+	err = kbus_msgs_init();
 	if (err)
 		return err;
-	err = kbus_devs_init();
+	err = kbus_procfs_init();
 	if (err)
-		kbus_procfs_exit();
+		goto free_caches;
+	err = kbus_devs_init();
+	if (!err)
+		return 0;
+	kbus_procfs_exit();
+free_caches:
+	kbus_msgs_exit();
 	return err;
 }
 
@@ -164,6 +170,7 @@ static void __exit kbus_exit(void)
 {
 	kbus_procfs_exit();
 	kbus_devs_exit();
+	kbus_msgs_exit();
 }
 
 module_init(kbus_init);

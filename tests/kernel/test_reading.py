@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import select
 import struct
 from contextlib import closing
@@ -59,6 +60,23 @@ def test_reading_in_pieces(one: Ksock) -> None:
     assert raw.parse(pieces).data == DATA
     assert os.read(one.fileno(), 100) == b""
     assert one.num_messages() == 1
+
+
+@pytest.mark.rule(13)
+@pytest.mark.parametrize("piece", [997, 4096, 1 << 20])
+def test_long_messages_in_pieces(ksock: OpenKsock, piece: int) -> None:
+    """KBUS keeps them in chunks of 4 KiB, the first of which has its own notes too."""
+    listener, sender = ksock(), ksock()
+    listener.bind("$.A")
+    for words in (*range(985, 1012), *range(2009, 2036), 40_000):
+        data = random.Random(words).randbytes(4 * words)
+        packet = raw.message(b"$.A", data)
+        for start in range(0, len(packet), piece):
+            os.write(sender.fileno(), packet[start : start + piece])
+        raw.msg_id(sender, "SEND")
+        length = listener.next_msg()
+        received = b"".join(os.read(listener.fileno(), piece) for _ in range(0, length, piece))
+        assert raw.parse(received).data == data
 
 
 @pytest.mark.abi("NEXTMSG")

@@ -80,7 +80,7 @@ def test_messages_are_received_in_the_order_of_the_queue(ksock: OpenKsock, liste
     assert ksock_stats(listener)["bytes"] == 0
 
 
-@pytest.mark.parametrize("length", [0, 1, 500, 511, 512, 1500, 20_000])
+@pytest.mark.parametrize("length", [0, 1, 500, 511, 512, *range(994, 1004), 1500, 2022, 20_000])
 def test_a_message_is_the_same_whichever_way_it_goes(ksock: OpenKsock, listener: Ksock, length: int) -> None:
     message = raw.message(b"$.A", os.urandom(4 * length), flags=0xABC0_0000 & 0x3FFF_0000)
     sender = ksock()
