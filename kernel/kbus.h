@@ -77,7 +77,7 @@ bool kbus_user_count(atomic_t *counter, unsigned int limit);
 bool kbus_user_charge(struct kbus_user *user, size_t bytes);
 void kbus_user_uncharge(struct kbus_user *user, size_t bytes);
 size_t kbus_memory_cost(size_t size);
-void *kbus_user_alloc(struct kbus_user *user, size_t size, gfp_t flags, u32 *charged);
+void *kbus_user_alloc(struct kbus_user *user, size_t size);
 
 /* ---- name.c: the syntax of names ---- */
 
@@ -355,7 +355,6 @@ struct kbus_request {
 	struct list_head by_replier;	/* kbus_ksock.owed, or a list of those to be failed */
 	struct kbus_slot *slot;		/* of the unread flagged copy; replier's queue lock */
 	struct kbus_msg *status;	/* what KBUS answers if nobody else does */
-	u32 cost;			/* bytes that the sender's user is charged */
 };
 
 int kbus_requests_init(struct kbus_dev *dev);

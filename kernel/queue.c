@@ -48,16 +48,16 @@ static int kbus_queue_add_slots(struct kbus_ksock *ks, u32 count)
 {
 	struct kbus_slots *slots;
 	struct kbus_queue *q = &ks->q;
+	const size_t size = struct_size(slots, slot, count);
 	LIST_HEAD(free);
-	u32 cost;
 
-	slots = kbus_user_alloc(ks->user, struct_size(slots, slot, count), __GFP_ZERO, &cost);
+	slots = kbus_user_alloc(ks->user, size);
 	if (IS_ERR(slots))
 		return PTR_ERR(slots);
 	slots->next = q->slots;
 	q->slots = slots;
 	q->nr_slots += count;
-	q->slots_cost += cost;
+	q->slots_cost += kbus_memory_cost(size);
 	while (count--)
 		list_add(&slots->slot[count].node, &free);
 	spin_lock(&ks->dev->lock);

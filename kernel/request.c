@@ -14,11 +14,6 @@
 /* Requests of one sender with the same id that may be unanswered */
 #define KBUS_MAX_SAME_ID	16
 
-static const char * const kbus_statuses[] = {
-	KBUS_NAME_REPLIER_GONEAWAY, KBUS_NAME_REPLIER_IGNORED, KBUS_NAME_REPLIER_UNBOUND,
-	KBUS_NAME_REPLIER_NOROOM,
-};
-
 static const struct rhashtable_params kbus_request_params = {
 	.head_offset = offsetof(struct kbus_request, by_id),
 	.key_offset = offsetof(struct kbus_request, key),
@@ -39,34 +34,25 @@ int kbus_requests_init(struct kbus_dev *dev)
  */
 struct kbus_request *kbus_request_new(struct kbus_ksock *sender)
 {
-	struct kbus_request *req;
+	struct kbus_request *req = kbus_user_alloc(sender->user, sizeof(*req));
 	struct kbus_msg *status;
-	size_t len = 0;
-	int i, err;
-	u32 cost;
 
-	req = kbus_user_alloc(sender->user, sizeof(*req), __GFP_ZERO, &cost);
 	if (IS_ERR(req))
 		return req;
-	req->cost = cost;
 	req->sender = sender;
-	for (i = 0; i < ARRAY_SIZE(kbus_statuses); i++)
-		len = max(len, strlen(kbus_statuses[i]));
-	status = kbus_msg_synthetic(len, 0, sender->user);
-	if (IS_ERR(status)) {
-		err = PTR_ERR(status);
-		kbus_request_free(req);
-		return ERR_PTR(err);
+	status = kbus_msg_new(KBUS_STATUS_LEN, sender->user);
+	if (!IS_ERR(status)) {
+		req->status = status;
+		return req;
 	}
-	WARN_ON_ONCE(status->len > KBUS_STATUS_LEN);
-	req->status = status;
-	return req;
+	kbus_request_free(req);
+	return ERR_CAST(status);
 }
 
 void kbus_request_free(struct kbus_request *req)
 {
 	kbus_msg_put(req->status);
-	kbus_user_uncharge(req->sender->user, req->cost);
+	kbus_user_uncharge(req->sender->user, kbus_memory_cost(sizeof(*req)));
 	kfree(req);
 }
 

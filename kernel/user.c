@@ -113,23 +113,19 @@ size_t kbus_memory_cost(size_t size)
  * kbus_user_alloc() - allocate memory that a user is charged
  * @user: is charged kbus_memory_cost(@size)
  * @size: bytes
- * @flags: __GFP_ZERO or 0
- * @charged: out: how much it was
  *
- * Return: what kvfree() frees, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
+ * Return: zeroes that kvfree() frees, ERR_PTR(-ENOBUFS) or ERR_PTR(-ENOMEM).
  */
-void *kbus_user_alloc(struct kbus_user *user, size_t size, gfp_t flags, u32 *charged)
+void *kbus_user_alloc(struct kbus_user *user, size_t size)
 {
-	size_t cost = kbus_memory_cost(size);
 	void *memory;
 
-	if (!kbus_user_charge(user, cost))
+	if (!kbus_user_charge(user, kbus_memory_cost(size)))
 		return ERR_PTR(-ENOBUFS);
-	*charged = cost;
-	flags |= KBUS_GFP;
-	memory = size > KBUS_SLAB_MAX ? __vmalloc(size, flags) : kmalloc(size, flags);
+	memory = size > KBUS_SLAB_MAX ? __vmalloc(size, KBUS_GFP | __GFP_ZERO) :
+					kzalloc(size, KBUS_GFP);
 	if (memory)
 		return memory;
-	kbus_user_uncharge(user, cost);
+	kbus_user_uncharge(user, kbus_memory_cost(size));
 	return ERR_PTR(-ENOMEM);
 }
