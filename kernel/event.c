@@ -107,10 +107,7 @@ int kbus_bind(struct kbus_ksock *ks, const char *name, size_t len, u32 kind)
 {
 	const bool is_replier = kind == KBUS_BIND_REPLIER;
 	struct kbus_wakes wakes = KBUS_WAKES();
-	struct kbus_send s = {
-		.dev = ks->dev, .plans = LIST_HEAD_INIT(s.plans), .when_full = KBUS_FULL_FAIL,
-		.wakes = &wakes,
-	};
+	struct kbus_send s = { .dev = ks->dev, .when_full = KBUS_FULL_FAIL, .wakes = &wakes };
 	struct kbus_binding *b = kbus_binding_new(ks, name, len, kind);
 	int err = PTR_ERR_OR_ZERO(b);
 
@@ -166,10 +163,7 @@ static struct kbus_binding *kbus_unbind_locked(struct kbus_ksock *ks, const char
 					       struct kbus_wakes *wakes)
 {
 	struct kbus_dev *dev = ks->dev;
-	struct kbus_send s = {
-		.dev = dev, .plans = LIST_HEAD_INIT(s.plans), .when_full = KBUS_FULL_FAIL,
-		.wakes = wakes,
-	};
+	struct kbus_send s = { .dev = dev, .when_full = KBUS_FULL_FAIL, .wakes = wakes };
 	struct kbus_binding *b = kbus_binding_find(ks, name, len, kind);
 	int err = 0;
 	bool told;
@@ -227,7 +221,7 @@ static void kbus_unbind_closing(struct kbus_binding *b, struct kbus_wakes *wakes
 	struct kbus_dev *dev = b->ks->dev;
 	struct kbus_send s = {
 		.dev = dev, .msg = b->unbind_event, .end = b->events_lost,
-		.plans = LIST_HEAD_INIT(s.plans), .when_full = KBUS_FULL_ASIDE, .wakes = wakes,
+		.when_full = KBUS_FULL_ASIDE, .wakes = wakes,
 	};
 	const bool told = s.msg && dev->report_binds;
 

@@ -132,7 +132,7 @@ static long kbus_ioctl_nextmsg(struct kbus_ksock *ks, u32 __user *arg)
 			old = ks->in;
 			ks->in_pos = 0;
 			ks->in_flags = next ? kbus_slot_flags(next) : 0;
-			ks->in = next ? kbus_queue_pop(q) : NULL;
+			ks->in = next ? kbus_queue_pop(q, next) : NULL;
 		}
 		/* Only this makes room; what is collected must be woken before put_user(). */
 		if (is_next)

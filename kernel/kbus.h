@@ -168,7 +168,7 @@ void kbus_queue_push(struct kbus_queue *q, struct list_head *slots, bool urgent,
 void kbus_queue_miss(struct kbus_queue *q, u32 copies);
 struct kbus_slot *kbus_queue_first(struct kbus_queue *q);
 struct kbus_msg *kbus_queue_take(struct kbus_queue *q, struct kbus_slot *slot);
-struct kbus_msg *kbus_queue_pop(struct kbus_queue *q);
+struct kbus_msg *kbus_queue_pop(struct kbus_queue *q, struct kbus_slot *slot);
 void kbus_copy_put(struct kbus_ksock *ks, struct kbus_msg *msg);
 
 /* The flags that whoever reads this copy sees */
@@ -311,13 +311,14 @@ struct kbus_binding *kbus_match_replier(struct kbus_name *match);
 
 /* What one send has in store for one KSock; kbus_dev.lock */
 struct kbus_plan {
-	struct list_head node;		/* in kbus_send.plans; empty when unused */
+	struct kbus_plan *next;		/* in kbus_send.plans */
 	struct list_head slots;		/* for copies that have room */
 	u32 copies;			/* meant for the KSock, without an answer */
 	u32 taken;			/* of them in @slots */
 	u32 must;			/* that it must have, or nobody gets any */
 	u32 room;			/* for so many, when the plan was begun */
 	size_t charged;			/* bytes, to the KSock's user */
+	bool is_used;			/* it is in kbus_send.plans */
 	bool is_flagged;		/* one of the copies is the flagged one */
 	bool is_answer;			/* the first slot is the answer's */
 	bool takes_answer;		/* which has room in bytes */

@@ -27,7 +27,6 @@ static struct kbus_ksock *kbus_ksock_new(struct kbus_dev *dev, fmode_t mode)
 	INIT_LIST_HEAD(&ks->bindings);
 	INIT_LIST_HEAD(&ks->requests);
 	INIT_LIST_HEAD(&ks->owed);
-	INIT_LIST_HEAD(&ks->plan.node);
 	INIT_LIST_HEAD(&ks->plan.slots);
 	INIT_LIST_HEAD(&ks->wait.by_dev);
 	INIT_LIST_HEAD(&ks->wait.node);

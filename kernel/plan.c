@@ -24,9 +24,12 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	struct kbus_plan *plan = &ks->plan;
 	struct kbus_queue *q = &ks->q;
 
-	if (!list_empty(&plan->node))
+	if (plan->is_used)
 		return plan;
-	list_add_tail(&plan->node, &s->plans);
+	plan->is_used = true;
+	plan->next = NULL;
+	*s->last_plan = plan;
+	s->last_plan = &plan->next;
 	plan->copies = 0;
 	plan->taken = 0;
 	plan->charged = 0;
@@ -43,26 +46,18 @@ static struct kbus_plan *kbus_send_plan_for(struct kbus_send *s, struct kbus_kso
 	return plan;
 }
 
-/* Put the message into a slot, which is in no list. */
-static struct kbus_slot *kbus_plan_add(struct kbus_plan *plan, struct kbus_slot *slot,
-				       struct kbus_msg *msg, u64 binding)
+/* Put the message into a free slot. There is one for each copy with room, and for an answer. */
+static struct kbus_slot *kbus_plan_add(struct kbus_plan *plan, struct kbus_msg *msg, u64 binding)
 {
+	struct kbus_slot *slot = list_first_entry(&kbus_plan_ksock(plan)->q.free,
+						  struct kbus_slot, node);
+
 	refcount_inc(&msg->refs);
 	slot->msg = msg;
 	slot->request = NULL;
 	slot->is_flagged = false;
 	slot->binding = binding;
-	list_add_tail(&slot->node, &plan->slots);
-	return slot;
-}
-
-/* A free slot, of which there are as many as there is room for, and one for the answer */
-static struct kbus_slot *kbus_plan_take_slot(struct kbus_plan *plan)
-{
-	struct kbus_slot *slot = list_first_entry(&kbus_plan_ksock(plan)->q.free,
-						  struct kbus_slot, node);
-
-	list_del(&slot->node);
+	list_move_tail(&slot->node, &plan->slots);
 	return slot;
 }
 
@@ -75,23 +70,27 @@ static void kbus_send_set_aside(struct kbus_send *s, struct kbus_plan *plan, u64
 {
 	struct kbus_ksock *ks = kbus_plan_ksock(plan);
 	struct kbus_slot *slot;
+	bool fits;
 
 	/* What came after the end would be out of order. */
 	if (!list_empty(&plan->slots) &&
 	    list_last_entry(&plan->slots, struct kbus_slot, node)->ends_events)
 		return;
 	slot = kbus_slot_extra();
-	if (slot && kbus_user_count(&s->dev->events_aside, KBUS_MAX_EVENTS_ASIDE)) {
-		kbus_plan_add(plan, slot, s->msg, binding);
-		plan->taken++;
-		return;
-	}
-	if (!slot || !s->end || ks->q.events_ended || !kbus_user_charge(ks->user, s->end->cost)) {
+	fits = slot && kbus_user_count(&s->dev->events_aside, KBUS_MAX_EVENTS_ASIDE);
+	if (!slot || (!fits && (!s->end || ks->q.events_ended ||
+				!kbus_user_charge(ks->user, s->end->cost)))) {
 		kfree(slot);
 		return;
 	}
+	list_add(&slot->node, &ks->q.free);
+	if (fits) {
+		kbus_plan_add(plan, s->msg, binding);
+		plan->taken++;
+		return;
+	}
 	slot->ends_events = true;
-	kbus_plan_add(plan, slot, s->end, binding);
+	kbus_plan_add(plan, s->end, binding);
 	spin_lock(&ks->q.lock);
 	ks->q.events_ended = true;
 	spin_unlock(&ks->q.lock);
@@ -107,7 +106,7 @@ static struct kbus_slot *kbus_send_add_copy(struct kbus_send *s, struct kbus_pla
 {
 	if (likely(++plan->copies <= plan->room)) {
 		plan->taken++;
-		return kbus_plan_add(plan, kbus_plan_take_slot(plan), s->msg, b->serial);
+		return kbus_plan_add(plan, s->msg, b->serial);
 	}
 	if (s->when_full == KBUS_FULL_ASIDE && b->kind != KBUS_BIND_OBSERVER)
 		kbus_send_set_aside(s, plan, b->serial);
@@ -152,9 +151,11 @@ void kbus_send_plan(struct kbus_send *s, struct kbus_name *match, struct kbus_bi
 	struct kbus_slot *slot;
 
 	lockdep_assert_held(&s->dev->lock);
+	s->plans = NULL;
+	s->last_plan = &s->plans;
 	if (s->answered) {
 		plan = kbus_send_plan_for(s, s->answered->sender, true);
-		kbus_plan_add(plan, kbus_plan_take_slot(plan), s->msg, 0);
+		kbus_plan_add(plan, s->msg, 0);
 	}
 	if (replier) {
 		plan = kbus_send_plan_for(s, replier->ks, false);
@@ -205,7 +206,7 @@ static bool kbus_plan_charge(struct kbus_send *s, struct kbus_plan *plan)
 		s->is_inherited = true;
 		bytes -= s->msg->cost;
 	}
-	while (!kbus_user_charge(user, bytes)) {
+	while (bytes && !kbus_user_charge(user, bytes)) {
 		if (plan->taken <= plan->must)
 			return false;
 		kbus_plan_drop_copy(plan);
@@ -245,7 +246,7 @@ int kbus_send_reserve(struct kbus_send *s)
 	struct kbus_plan *plan;
 	int err = 0;
 
-	list_for_each_entry(plan, &s->plans, node) {
+	for (plan = s->plans; plan; plan = plan->next) {
 		kbus_plan_set_must(s, plan);
 		if (!plan->must && !plan->is_answer)
 			others = true;
@@ -254,7 +255,7 @@ int kbus_send_reserve(struct kbus_send *s)
 	}
 	/* Those who may do without come last, so that they take no bytes from the others. */
 	if (others && !err) {
-		list_for_each_entry(plan, &s->plans, node) {
+		for (plan = s->plans; plan; plan = plan->next) {
 			if (!plan->must && !plan->is_answer)
 				kbus_plan_charge(s, plan);
 		}
@@ -262,7 +263,7 @@ int kbus_send_reserve(struct kbus_send *s)
 	if (err != -EAGAIN)
 		return err;
 	/* What can never fit is refused at once (rule 42). */
-	list_for_each_entry(plan, &s->plans, node) {
+	for (plan = s->plans; plan; plan = plan->next) {
 		if (kbus_wait_is_hopeless(s, plan))
 			return -EBUSY;
 	}
@@ -288,7 +289,7 @@ void kbus_send_set_id(struct kbus_dev *dev, struct kbus_msg *msg)
 void kbus_send_commit(struct kbus_send *s)
 {
 	const struct kbus_message_header *hdr = kbus_msg_header(s->msg);
-	struct kbus_plan *plan, *next;
+	struct kbus_plan *plan;
 
 	lockdep_assert_held(&s->dev->lock);
 	s->dev->sent++;
@@ -299,12 +300,12 @@ void kbus_send_commit(struct kbus_send *s)
 		s->msg->payer = NULL;
 	else
 		kbus_msg_uncharge(s->msg);
-	list_for_each_entry_safe(plan, next, &s->plans, node) {
+	for (plan = s->plans; plan; plan = plan->next) {
 		struct kbus_ksock *ks = kbus_plan_ksock(plan);
 
 		kbus_queue_push(&ks->q, &plan->slots, hdr->flags & KBUS_BIT_URGENT,
 				plan->is_answer, s->wakes);
-		list_del_init(&plan->node);
+		plan->is_used = false;
 		if (unlikely(plan->copies != plan->taken)) {
 			kbus_queue_miss(&ks->q, plan->copies - plan->taken);
 			trace_lost(s->dev->index, ks->id, hdr, plan->copies - plan->taken);
@@ -317,14 +318,14 @@ void kbus_send_commit(struct kbus_send *s)
 /* Forget a plan; nothing has changed. */
 void kbus_send_forget(struct kbus_send *s)
 {
-	struct kbus_plan *plan, *next;
+	struct kbus_plan *plan;
 
 	lockdep_assert_held(&s->dev->lock);
-	list_for_each_entry_safe(plan, next, &s->plans, node) {
+	for (plan = s->plans; plan; plan = plan->next) {
 		kbus_user_uncharge(kbus_plan_ksock(plan)->user, plan->charged);
 		while (!list_empty(&plan->slots))
 			kbus_plan_drop_copy(plan);
-		list_del_init(&plan->node);
+		plan->is_used = false;
 	}
 	s->is_inherited = false;
 }
@@ -358,7 +359,7 @@ void kbus_send_report_lost(struct kbus_ksock *ks, struct kbus_wakes *wakes)
 	/* It is charged to the same user already. Whoever reads makes another one. */
 	msg->payer = NULL;
 	ks->lost_msg = NULL;
-	kbus_plan_add(&ks->plan, kbus_plan_take_slot(&ks->plan), msg, 0);
+	kbus_plan_add(&ks->plan, msg, 0);
 	kbus_msg_put(msg);
 	kbus_queue_push(q, &ks->plan.slots, false, false, wakes);
 }

@@ -278,15 +278,15 @@ struct kbus_msg *kbus_queue_take(struct kbus_queue *q, struct kbus_slot *slot)
 	struct kbus_msg *msg = slot->msg;
 
 	lockdep_assert_held(&q->lock);
-	list_del(&slot->node);
 	WRITE_ONCE(q->count, q->count - 1);
 	q->bytes -= msg->len;
 	if (slot->request)
 		WRITE_ONCE(slot->request->slot, NULL);
 	if (!slot->is_extra) {
-		list_add(&slot->node, &q->freed);
+		list_move(&slot->node, &q->freed);
 		return msg;
 	}
+	list_del(&slot->node);
 	if (slot->ends_events)
 		q->events_ended = false;
 	else
@@ -295,10 +295,9 @@ struct kbus_msg *kbus_queue_take(struct kbus_queue *q, struct kbus_slot *slot)
 	return msg;
 }
 
-/* Take out the next copy to read, which is there; the reader's in_lock is held, too. */
-struct kbus_msg *kbus_queue_pop(struct kbus_queue *q)
+/* Take out the next copy to read, which is in @slot; the reader's in_lock is held, too. */
+struct kbus_msg *kbus_queue_pop(struct kbus_queue *q, struct kbus_slot *slot)
 {
-	struct kbus_slot *slot = kbus_queue_first(q);
 	struct kbus_ksock *ks = kbus_queue_ksock(q);
 	const bool is_flagged = slot->request;
 	struct kbus_msg *msg;

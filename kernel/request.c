@@ -218,8 +218,7 @@ static void kbus_request_fail(struct kbus_dev *dev, struct kbus_request *req,
 			      const char *status, struct kbus_wakes *wakes)
 {
 	struct kbus_send s = {
-		.dev = dev, .msg = req->status, .plans = LIST_HEAD_INIT(s.plans),
-		.answered = req, .is_status = true, .wakes = wakes,
+		.dev = dev, .msg = req->status, .answered = req, .is_status = true, .wakes = wakes,
 	};
 	struct kbus_message_header *hdr = kbus_msg_header(req->status);
 

@@ -210,8 +210,7 @@ static int kbus_send_out(struct kbus_ksock *ks, ktime_t until, struct kbus_msg_i
 	struct kbus_message_header *hdr = NULL;
 	u64 serial = ks->out_serial;
 	struct kbus_send s = {
-		.dev = ks->dev, .msg = msg, .plans = LIST_HEAD_INIT(s.plans), .sender = ks,
-		.sleeps = until > 0, .wakes = wakes,
+		.dev = ks->dev, .msg = msg, .sender = ks, .sleeps = until > 0, .wakes = wakes,
 	};
 	int err;
 

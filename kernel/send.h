@@ -16,7 +16,8 @@ enum kbus_when_full {
 struct kbus_send {
 	struct kbus_dev *dev;
 	struct kbus_msg *msg;
-	struct list_head plans;		/* kbus_plan.node of each KSock that gets a copy */
+	struct kbus_plan *plans;	/* of each KSock that gets a copy, by kbus_plan.next */
+	struct kbus_plan **last_plan;	/* where the next one is linked */
 	enum kbus_when_full when_full;
 	struct kbus_ksock *sender;	/* NULL for KBUS itself */
 	struct kbus_request *request;	/* made from the message, or NULL */

@@ -65,13 +65,13 @@ static int kbus_transfer_take(struct kbus_ksock *ks, const struct kbus_transfer 
 static void kbus_transfer_advance(struct kbus_transfer *t, const u32 *lens,
 				  unsigned int count)
 {
-	u64 step;
+	u64 len = 0;
 
-	while (count--) {
-		step = min_t(u64, kbus_transfer_step(*lens++), t->send_len);
-		t->send += step;
-		t->send_len -= step;
-	}
+	while (count--)
+		len += kbus_transfer_step(*lens++);
+	len = min_t(u64, len, t->send_len);
+	t->send += len;
+	t->send_len -= len;
 }
 
 static int kbus_transfer_store_ids(struct kbus_transfer *t, const struct kbus_msg_id *ids,
@@ -188,7 +188,7 @@ static unsigned int kbus_transfer_pop(struct kbus_queue *q,
 		if (kbus_queue_first(q) != copies[i].slot ||
 		    kbus_slot_flags(copies[i].slot) != copies[i].flags)
 			break;
-		kbus_queue_pop(q);
+		kbus_queue_pop(q, copies[i].slot);
 	}
 	kbus_queue_unlock(q, &wakes);
 	kbus_wakes_flush(&wakes);
