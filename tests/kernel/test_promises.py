@@ -80,13 +80,14 @@ def one_by_one() -> None:
 
 
 def by_threads_of_one_ksock() -> None:
-    """Each tries again while the message of another one waits."""
+    """Each tries again while the message of another one waits; one that was stopped goes on with its own."""
     left = [None] * EACH
 
     def work(ksock: Ksock) -> None:
+        done = Transfer()
         while left:
-            if Transfer(WAITS, room=0, deadline=NEVER).call(ksock).sent:
-                left.pop()
+            done = Transfer(b"" if done.kept else WAITS, kept=done.kept, room=0, deadline=NEVER).call(ksock)
+            del left[: done.sent]
 
     with Ksock() as ksock:
         threads = [threading.Thread(target=work, args=(ksock,)) for _ in range(2)]
