@@ -45,7 +45,8 @@ find_release() {
 	return 1
 }
 
-# The programs that build modules run on the host: they come from the package for amd64, of the same source.
+# The programs that build modules run on the host: they come from the package for amd64, of the same source. That of
+# one architecture may be days older; then the newest of the same kernel will do.
 fetch_headers() {
 	local headers common kbuild of
 	headers=linux-headers-$release
@@ -53,7 +54,8 @@ fetch_headers() {
 	kbuild=$(apt-cache depends "$headers" | sed -n 's/.*Depends: \(linux-kbuild-[^:]*\)$/\1/p')
 	of=$(apt-cache show --no-all-versions "$headers" | sed -n 's/^Version: //p')
 	mkdir debs
-	(cd debs && apt-get -qq download "$headers=$of" "$common=$of" "$kbuild:amd64=$of")
+	(cd debs && apt-get -qq download "$headers=$of" "$common=$of" &&
+		{ apt-get -qq download "$kbuild:amd64=$of" || apt-get -qq download "$kbuild:amd64"; })
 	unpack debs headers
 	ln -s "headers/usr/src/$headers" build
 	sed -i "s,/usr/src,$into/headers/usr/src," build/Makefile
