@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What others do in the middle of a call: where the kernel is preempted, a task of higher priority gets in.
 
-With one processor, as User Mode Linux has, a task of no priority runs only while the others sleep. So it is
-known who waits when it makes a call, and who runs as soon as that has woken somebody.
+All are on one processor. There a task of no priority runs only while the others sleep. So it is known who
+waits when it makes a call, and who runs as soon as that has woken somebody.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,6 +29,15 @@ TRIES = reduced(6000)
 """Of what is decided by where a timer comes."""
 
 pytestmark = pytest.mark.axiom("lifetime")
+
+
+@pytest.fixture(autouse=True)
+def _one_processor() -> Iterator[None]:
+    """For the test, and what it starts."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
 
 
 def at_priority(priority: int, work: Callable[[], None]) -> Callable[[], None]:

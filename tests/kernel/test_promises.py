@@ -32,7 +32,7 @@ from tests.model.load import memory
 
 pytestmark = pytest.mark.long("makes as much of everything as there may be")
 
-SECONDS = float(os.environ.get("KBUS_PROMISE_SECONDS", reduced(600)))
+SECONDS = float(os.environ.get("KBUS_PROMISE_SECONDS", reduced(60)))
 EACH = 5
 """Messages that each sender has in a round."""
 WAITS = raw.message(b"$.A", flags=raw.ALL_OR_WAIT)
