@@ -368,7 +368,7 @@ struct kbus_msg *kbus_msg_synthetic(size_t max_name_len, size_t max_data_len,
 
 void kbus_msg_append(struct kbus_msg *msg, const void *bytes, u32 count)
 {
-	if (WARN_ON_ONCE(sizeof(*msg) + msg->filled + count > min_t(u32, msg->cost, KBUS_CHUNK)))
+	if (WARN_ON_ONCE(count > msg->len - msg->filled))
 		return;
 	memcpy(msg->head + msg->filled, bytes, count);
 	msg->filled += count;

@@ -224,6 +224,7 @@ static void kbus_request_fail(struct kbus_dev *dev, struct kbus_request *req,
 
 	kbus_msg_begin(req->status, status, req->key.sender_id, 0);
 	kbus_msg_finish(req->status);
+	WARN_ON_ONCE(req->status->len > KBUS_STATUS_LEN);
 	hdr->in_reply_to = req->key.id;
 	hdr->from = req->replier_id;
 	kbus_send_plan(&s, kbus_name_match(dev, status, hdr->name_len), NULL);
