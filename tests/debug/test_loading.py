@@ -33,6 +33,10 @@ EVERYTHING_SHOWN = Path("/sys/module/printk/parameters/ignore_loglevel")
 """Whether the console, which the virtual machine is judged by, gets more than emergencies."""
 
 
+LOADS = 8
+"""Of which the longest is counted."""
+
+
 @pytest.fixture
 def log() -> Iterator[Callable[[], None]]:
     """Looks for what is wrong in the log since it was last called. Nothing of it gets to the console."""
@@ -44,9 +48,7 @@ def log() -> Iterator[Callable[[], None]]:
 
         def look() -> None:
             lines = [record.split(";", 1)[1] for record in records(kmsg.fileno())]
-            # kmem_cache_create() tells with a trace when it has no memory.
-            told = ["Call Trace:\n" for line in lines if line.startswith("kmem_cache_create")]
-            assert [line for line in lines if dmesg.WRONG.search(line)] == told
+            assert [line for line in lines if dmesg.WRONG.search(line)] == []
 
         yield look
     EVERYTHING_SHOWN.write_text(before)
@@ -74,8 +76,9 @@ def rcu_expedited() -> Iterator[None]:
 @pytest.mark.usefixtures("rcu_expedited")
 def test_load(log: Callable[[], None]) -> None:
     module.unload()
-    # What comes before init is the kernel's own work, and warns when it fails.
-    before_init = init_module(b"num_kbus_devices=0").count()
+    # What comes before init, and kmem_cache_create() at its beginning, is the kernel's own work. It warns or
+    # leaks when it fails, and its allocations differ in number. Init ends there for an id of no group.
+    before = max(init_module(b"proc_gid=4294967295").count() for _ in range(LOADS))
     load = init_module(b"num_kbus_devices=1")
 
     def prepare() -> Call:
@@ -94,7 +97,7 @@ def test_load(log: Callable[[], None]) -> None:
 
     errors = [errno.ENOMEM, errno.EFAULT]
     try:
-        faults.each("insmod", prepare, done, refused=[], despite=errors, first=before_init + 1, starve=False)
+        faults.each("insmod", prepare, done, refused=[], despite=errors, first=before + 1, starve=False)
     finally:
         if module.is_loaded():
             module.unload()
