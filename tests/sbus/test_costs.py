@@ -50,6 +50,7 @@ def test_no_packet_takes_long(bridge: Bridge, peer: Peer, what: str) -> None:
     assert seconds(bridge, peer, HOSTILE[what]) < 0.005
 
 
+@pytest.mark.long("measures time")
 @pytest.mark.parametrize("pattern", [b"*a" * 480, b"*a" * (LONG // 2)], ids=["a name", "a packet"])
 def test_stars_are_counted(bridge: Bridge, peer: Peer, pattern: bytes) -> None:
     """However many there are in one pattern: new keys do not take longer than with as many patterns."""
