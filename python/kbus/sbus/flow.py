@@ -9,10 +9,9 @@ bridge's specification, 'Flood control'.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Optional, Union
+from typing import Optional
 
 from .limits import PACKET_COST
 
@@ -21,7 +20,7 @@ SOFT = (QUEUE, DISCARD, BLOCK, ERROR)
 HARD = (DISCARD, BLOCK, ERROR)
 ORDERS = ("queue", "stack", "random")
 
-#: length (negative, as a heap has the least first), when it came, packet
+#: what goes first is the least of these: what the order says, when it came, packet
 _Entry = tuple[int, int, bytes]
 
 
@@ -39,7 +38,7 @@ class Settings:
 
     def apply(self, key: bytes) -> bool:
         """Do what a control message with this key asks for. Returns False if it is none of flood control."""
-        setting = _CONTROLS.get(key)
+        setting = CONTROLS.get(key)
         if setting is None:
             return False
         setattr(self, *setting)
@@ -51,14 +50,13 @@ class Settings:
         return self.echo and BLOCK not in (self.soft, self.hard)
 
 
-_CONTROLS: dict[bytes, tuple[str, object]] = {
+CONTROLS: dict[bytes, tuple[str, object]] = {
     **{f"blocking/soft/{mode}".encode(): ("soft", mode) for mode in SOFT},
     **{f"blocking/hard/{mode}".encode(): ("hard", mode) for mode in HARD},
     **{f"order/{order}".encode(): ("order", order) for order in ORDERS},
     b"echo/off": ("echo", False),
     b"echo/on": ("echo", True),
 }
-CONTROLS = tuple(_CONTROLS)
 
 
 def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) -> str:
@@ -71,10 +69,9 @@ def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) 
     """
     if subscriber.soft in (DISCARD, ERROR):
         return subscriber.soft
-    waits = publisher is not None and (
+    if publisher is not None and (
         publisher.soft == BLOCK or (is_full and publisher.hard == BLOCK and subscriber.hard != ERROR)
-    )
-    if waits:
+    ):
         return BLOCK
     if not is_full:
         return QUEUE
@@ -100,50 +97,32 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        self.order = "queue"
+        self.order = self._arranged = "queue"
         self.count = 0
         self.bytes = 0
-        self._entries: Union[deque[_Entry], list[_Entry]] = deque()
-        #: whether they are a heap; if not, they are in the order in which they came; None if they are neither
-        self._is_heap: Optional[bool] = False
+        #: a heap in the order ``_arranged``
+        self._entries: list[_Entry] = []
         self._came = 0
 
     def push(self, packet: bytes) -> None:
         """Add a packet."""
-        entry = (-len(packet), self._came, packet)
+        heappush(self._entries, _entry(self._arranged, self._came, packet))
         self._came += 1
         self.count += 1
         self.bytes += memory(packet)
-        if self._is_heap and self.order == "random":
-            heappush(self._entries, entry)  # type: ignore[arg-type]
-        else:
-            self._entries.append(entry)
-            if self._is_heap:
-                self._is_heap = None
-
-    def _arrange(self) -> None:
-        """Follow a change of the order. Only when a packet goes: a client may change it all the time."""
-        is_random = self.order == "random"
-        if self._is_heap is is_random:
-            return
-        by_age = sorted(self._entries, key=lambda entry: entry[1])
-        self._entries = by_age if is_random else deque(by_age)
-        if is_random:
-            heapify(by_age)
-        self._is_heap = is_random
 
     def first(self) -> bytes:
         """Return the packet that goes next. Raises IndexError if there is none."""
-        self._arrange()
-        return self._entries[-1 if self.order == "stack" else 0][2]
+        # Only now is a change of the order followed: a client may change it all the time.
+        if self._arranged != self.order:
+            self._arranged = self.order
+            self._entries = [_entry(self.order, came, packet) for _, came, packet in self._entries]
+            heapify(self._entries)
+        return self._entries[0][2]
 
     def pop(self) -> bytes:
-        """Take away the packet that goes next. Raises IndexError if there is none."""
-        self._arrange()
-        if not isinstance(self._entries, deque):
-            packet = heappop(self._entries)[2]
-        else:
-            packet = (self._entries.pop() if self.order == "stack" else self._entries.popleft())[2]
+        """Take away the packet that ``first`` has returned."""
+        packet = heappop(self._entries)[2]
         self.count -= 1
         self.bytes -= memory(packet)
         return packet
@@ -154,3 +133,9 @@ class Backlog:
         self._entries.clear()
         self.count = self.bytes = 0
         return count
+
+
+def _entry(order: str, came: int, packet: bytes) -> _Entry:
+    if order == "random":
+        return -len(packet), came, packet
+    return -came if order == "stack" else came, came, packet
