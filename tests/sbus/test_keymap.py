@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbus import names
-from kbus.sbus import packets, secret
+from kbus.sbus import secret
 from kbus.sbus.keymap import KeyMap, NameTooLong
 from kbus.sbus.packets import DOT, SLASH, Protocol
-from tests.sbus.reference import words
+from tests.sbus.reference import reference_matches, words
 
 MAPS = {protocol: KeyMap(protocol) for protocol in (DOT, SLASH)}
 PROTOCOLS = st.sampled_from(list(MAPS))
@@ -104,7 +104,7 @@ def test_rule_no_two_keys_have_one_name(protocol: Protocol, one: bytes, other: b
 )
 def test_rule_bindings_cover_what_patterns_match(protocol: Protocol, pattern: bytes, key: bytes) -> None:
     keymap = MAPS[protocol]
-    if packets.matches(pattern, key, protocol.separator):
+    if reference_matches(pattern, key, protocol.separator):
         binding = keymap.binding(pattern)
         assert binding is not None
         assert names.matches(binding.decode(), keymap.name(key).decode())

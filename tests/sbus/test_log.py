@@ -29,10 +29,11 @@ def test_some_lines_a_second(clock: Clock, capsys: pytest.CaptureFixture[str]) -
     """And how many there were not."""
     told = log.Limited()
     for text in ("x", "y"):
-        assert [told.say(text) for _ in range(1000)] == [True] * told.MOST + [False] * (1000 - told.MOST)
+        for _ in range(1000):
+            told.say(text)
         clock.now += 1.5
-    assert told.say("z")
-    assert told.say("z")
+    told.say("z")
+    told.say("z")
     assert capsys.readouterr().err.splitlines() == [
         *["kbus-sbusd: x"] * told.MOST,
         "kbus-sbusd: y (990 lines before this are left out)",

@@ -38,15 +38,14 @@ class Limited:
         self._began = float("-inf")
         self._told = self._untold = 0
 
-    def say(self, text: str) -> bool:
-        """Tell one line, unless it is one too many; return whether it was told."""
+    def say(self, text: str) -> None:
+        """Tell one line, unless it is one too many."""
         now = time.monotonic()
         if now >= self._began + 1:
             self._began, self._told = now, 0
         if self._told >= self.MOST:
             self._untold += 1
-            return False
+            return
         self._told += 1
         say(f"{text} ({self._untold} lines before this are left out)" if self._untold else text)
         self._untold = 0
-        return True

@@ -94,21 +94,6 @@ def is_exact(pattern: bytes, separator: bytes) -> bool:
     return bool(pattern) and b"*" not in pattern and not pattern.endswith(separator)
 
 
-def matches(pattern: bytes, key: bytes, separator: bytes) -> bool:
-    """Return whether a pattern matches a key."""
-    if not pattern:
-        return True
-    wanted = pattern.split(separator)
-    given = key.split(separator)
-    if not wanted[-1] and len(wanted) > 1:
-        wanted.pop()
-        # The separator after them must be there too.
-        if len(given) <= len(wanted):
-            return False
-        given = given[: len(wanted)]
-    return len(wanted) == len(given) and all(map(segment_matches, wanted, given))
-
-
 def segment_matches(wanted: bytes, segment: bytes) -> bool:
     """Return whether one segment of a pattern matches one segment of a key.
 

@@ -185,11 +185,6 @@ class Table(Generic[Subscriber]):
                             found.update(subscribed[pattern])
         return found
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody is subscribed to anything."""
-        return not (self._subscribed or self._places or self._blocks)
-
     def _place(self, pattern: bytes) -> None:
         segments, is_below = self._split(pattern)
         blocks = self._blocks.setdefault(len(segments).bit_length(), [])
