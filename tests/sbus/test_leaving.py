@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kbus.sbus import Client
+from kbus.sbus.bridge import Bridge
 from tests.kernel.helpers import PATIENCE, wait_until
-from tests.sbus.conftest import StartDaemon
+from tests.sbus.conftest import StartDaemon, connected
 from tests.sbus.orphan import orphan
 from tests.sbus.running import Daemon, nothing_more, receive, settle
 
@@ -108,6 +111,23 @@ def test_the_last_packets_of_one_that_leaves(without_kbus: StartDaemon, has_mail
         assert receive(client, 20) == [(b"b/%d" % number, b"") for number in range(20)]
         nothing_more(client)
         assert running.dropped()["not-subscribed"] == 20
+
+
+@pytest.mark.parametrize(
+    "packet", [b"SUB a", b"MSG a\0", b"CMSG kbus/reply\0token\0data", b"CMSG kbus/call\0"]
+)
+def test_nothing_of_a_client_stays(bridge: Bridge, packet: bytes) -> None:
+    """Without a search for cycles, as the daemon makes none."""
+    gc.disable()
+    try:
+        with connected(bridge) as peer:
+            bridge.take(peer, [packet])
+            bridge.traffic.drain()
+            left = weakref.ref(peer)
+        del peer
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_one_that_only_listens_takes_no_time(without_kbus: StartDaemon) -> None:

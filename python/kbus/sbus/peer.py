@@ -135,15 +135,6 @@ class Peer:
         for packet in packets[done:]:
             self.send(packet, publisher)
 
-    def _send(self, packet: bytes) -> bool:
-        """Send one packet, or drop it if it can never be sent. Returns False if it would block."""
-        try:
-            self.socket.send(packet, _SEND_FLAGS)
-        except OSError as error:
-            return self._has_failed(packet, error)
-        self.counts.delivered += 1
-        return True
-
     def _has_failed(self, packet: bytes, error: OSError) -> bool:
         """Whether a packet that could not be sent is dealt with; False if it is to be tried again."""
         if error.errno == errno.EMSGSIZE:
@@ -230,8 +221,13 @@ class Peer:
         """Send what is queued, as far as the socket takes it, at most one batch."""
         backlog = self.backlog
         for _ in range(min(BATCH, backlog.count)):
-            if not self._send(backlog.first()):
-                break
+            packet = backlog.first()
+            try:
+                self.socket.send(packet, _SEND_FLAGS)
+                self.counts.delivered += 1
+            except OSError as error:
+                if not self._has_failed(packet, error):
+                    break
             self._charge(-memory(backlog.pop()))
             if self.is_gone:
                 self.lose()
@@ -244,13 +240,10 @@ class Peer:
         backlog, limits = self.backlog, self._limits
         used = max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
         for publisher in [each for each in self.publishers if flow.is_room(each.settings, used)]:
-            self._release(publisher)
-
-    def _release(self, publisher: Peer) -> None:
-        self.publishers.discard(publisher)
-        publisher.waits_for.discard(self)
-        if not publisher.waits_for:
-            publisher.has_changed()
+            self.publishers.discard(publisher)
+            publisher.waits_for.discard(self)
+            if not publisher.waits_for:
+                publisher.has_changed()
 
     def wait_no_more(self) -> None:
         """Go on as a publisher, whoever has no room."""
@@ -267,13 +260,13 @@ class Peer:
 
     def close(self) -> None:
         """Disconnect."""
-        self.clear()
+        self.lose()
         self.wait_no_more()
-        for publisher in list(self.publishers):
-            self._release(publisher)
         self._total.changed.discard(self)
         if self.calls is not None:
             self.calls.close()
+            # They know their client, and nothing looks for cycles.
+            self.calls = None
         self.identity.close()
         self.socket.close()
 
