@@ -44,15 +44,15 @@ def bind(ksock: Ksock, name: str, replier: bool = False, observer: bool = False)
 
 
 def until_ended(
-    ksock: Ksock, signals: EndSignals, timeout: Optional[float], read: Callable[[], Optional[_T]]
+    fd: int, signals: EndSignals, timeout: Optional[float], read: Callable[[], Optional[_T]]
 ) -> Iterator[_T]:
-    """What ``read`` takes from ``ksock``, until a signal has come; None is nothing.
+    """What ``read`` takes from this descriptor, until a signal has come; None is nothing.
 
     What was written to stdout is flushed before waiting. Raises the Failure of a time-out if nothing
     comes for ``timeout`` seconds, and StdoutClosed as soon as nobody reads stdout any more.
     """
     poll = select.poll()
-    poll.register(ksock.fileno(), select.POLLIN)
+    poll.register(fd, select.POLLIN)
     poll.register(signals.fileno(), select.POLLIN)
     # Asked for nothing, poll still tells that the other end of a pipe has been closed.
     poll.register(sys.stdout.fileno(), 0)

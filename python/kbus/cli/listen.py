@@ -157,7 +157,7 @@ def _messages(
     """What is to be shown, up to what had arrived when a signal came; losses are told on the way."""
     ksock = incoming.ksock
     for message, time_ns in itertools.chain(
-        until_ended(ksock, signals, timeout, incoming.take), incoming.queued()
+        until_ended(ksock.fileno(), signals, timeout, incoming.take), incoming.queued()
     ):
         # A reply may have any name, that one too.
         if message.is_synthetic() and message.name == abi.NAME_MESSAGES_LOST:

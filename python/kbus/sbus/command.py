@@ -10,18 +10,16 @@ import argparse
 import errno
 import itertools
 import json
-import select
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Optional
 
 from ..cli import options, output
 from ..cli.data import HEX_HELP, given_data
-from ..cli.failures import Failure
-from ..cli.ksocks import EndSignals, polled
-from ..cli.output import StdoutClosed, StdoutFailed, put_json, put_line
+from ..cli.failures import TIMED_OUT, Failure
+from ..cli.ksocks import EndSignals, until_ended
+from ..cli.output import StdoutFailed, put_json, put_line
 from ..cli.printable import json_text
 from ..cli.streams import replace_closed_streams
 from . import address, packets
@@ -43,6 +41,8 @@ def main(argv: Optional[list[str]] = None) -> int:
         return int(wanted.code or 0)
     try:
         with Client(args.address, args.protocol) as client:
+            for key in args.control:
+                client.control(key)
             args.run(client, args)
             output.flush()
     except Failure as failure:
@@ -52,7 +52,7 @@ def main(argv: Optional[list[str]] = None) -> int:
         return output.stdout_failed(f"kbus-sbus {args.subcommand}", failed)
     except TimeoutError as error:
         output.tell(f"kbus-sbus {args.subcommand}", str(error))
-        return Failure.timed_out("").status
+        return TIMED_OUT
     except (OSError, ValueError) as error:
         output.tell(f"kbus-sbus {args.subcommand}", explain(error, args.address))
         return 1
@@ -81,16 +81,6 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_timeout(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--timeout",
-        type=options.seconds,
-        default=10.0,
-        metavar="S",
-        help="give up if the daemon has not answered after that (default: 10)",
-    )
-
-
 def parser() -> tuple[options.Parser, options.Subparsers]:
     """Return what understands the command line, and what has its subcommands."""
     one = options.Parser(prog="kbus-sbus", description="Use an sbus daemon.", epilog=_EPILOG)
@@ -109,7 +99,7 @@ def _add_pub(subparsers: options.Subparsers) -> None:
     options.add_data(parser)
     options.add_hex(parser, HEX_HELP)
     parser.add_argument("--lines", action="store_true", help="publish each line of stdin")
-    _add_timeout(parser)
+    options.add_timeout(parser, "if the daemon has not answered", 10.0)
     _add_common(parser)
     parser.set_defaults(run=_pub)
 
@@ -136,13 +126,12 @@ def _add_whoami(subparsers: options.Subparsers) -> None:
     parser = subparsers.add_parser(
         "whoami", help="print the own credentials", description="Print the own credentials."
     )
-    _add_timeout(parser)
+    options.add_timeout(parser, "if the daemon has not answered", 10.0)
     _add_common(parser)
     parser.set_defaults(run=_whoami)
 
 
 def _pub(client: Client, args: argparse.Namespace) -> None:
-    _send_controls(client, args)
     if args.lines:
         if args.data is not None or args.file is not None:
             raise Failure.usage("--lines takes the data from stdin, and from nowhere else")
@@ -171,10 +160,10 @@ def _check_dropped(client: Client, timeout: float) -> None:
 
 def _sub(client: Client, args: argparse.Namespace) -> None:
     with EndSignals() as signals:
-        _send_controls(client, args)
         for pattern in args.patterns:
             client.subscribe(pattern)
-        for message in itertools.islice(_messages(client, signals, args.timeout), args.count):
+        messages = until_ended(client.fileno(), signals, args.timeout, lambda: client.receive(0))
+        for message in itertools.islice(messages, args.count):
             if args.raw:
                 output.put(message.payload)
             elif args.json:
@@ -188,31 +177,7 @@ def _sub(client: Client, args: argparse.Namespace) -> None:
 
 
 def _whoami(client: Client, args: argparse.Namespace) -> None:
-    _send_controls(client, args)
     put_line(client.whoami(args.timeout).decode("ascii"))
-
-
-def _send_controls(client: Client, args: argparse.Namespace) -> None:
-    for key in args.control:
-        client.control(key)
-
-
-def _messages(client: Client, signals: EndSignals, timeout: Optional[float]) -> Iterator[Received]:
-    poll = select.poll()
-    poll.register(client.fileno(), select.POLLIN)
-    poll.register(signals.fileno(), select.POLLIN)
-    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
-    poll.register(sys.stdout.fileno(), 0)
-    while not signals.came:
-        events = polled(poll, timeout)
-        if not events:
-            raise Failure.timed_out(f"nothing came for {timeout:g} s")
-        if client.fileno() in events:
-            message = client.receive(0)
-            if message is not None:
-                yield message
-        elif sys.stdout.fileno() in events:
-            raise StdoutClosed
 
 
 def _as_line(message: Received) -> str:
