@@ -14,13 +14,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Optional
 
 from . import address, packets, secret
 from .client import Client, Received, Text
-
-_Add = Callable[..., Any]
-_Remove = Callable[[Client], Any]
 
 
 class AsyncClient:
@@ -87,18 +85,15 @@ class AsyncClient:
 
     async def _expect(self, *keys: bytes) -> Received:
         while True:
-            try:
-                return self._client.expect(keys, 0)
-            except TimeoutError:
-                await self._until(self._loop.add_reader, self._loop.remove_reader)
+            with suppress(TimeoutError):
+                return self._client.expect_control(keys, 0)
+            await self._until(self._loop.add_reader, self._loop.remove_reader)
 
     async def receive(self) -> Received:
         """Return the next message. Raises ConnectionError when the daemon has closed the connection."""
-        while True:
-            message = self._client.receive(0)
-            if message is not None:
-                return message
+        while (message := self._client.receive(0)) is None:
             await self._until(self._loop.add_reader, self._loop.remove_reader)
+        return message
 
     def __aiter__(self) -> AsyncClient:
         return self
@@ -112,14 +107,12 @@ class AsyncClient:
     async def _send(self, kind: bytes, key: Text, payload: Text = b"") -> None:
         async with self._sending:
             while True:
-                try:
+                with suppress(BlockingIOError):
                     self._client.send(kind, key, payload)
-                except BlockingIOError:
-                    await self._until(self._loop.add_writer, self._loop.remove_writer)
-                else:
                     return
+                await self._until(self._loop.add_writer, self._loop.remove_writer)
 
-    async def _until(self, add: _Add, remove: _Remove) -> None:
+    async def _until(self, add: Callable[..., Any], remove: Callable[..., Any]) -> None:
         """Wait until the socket is ready."""
         ready = self._loop.create_future()
         add(self._client, _complete, ready)

@@ -11,8 +11,8 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Optional, Union
 
 from ..cli.ksocks import polled
@@ -118,12 +118,20 @@ class Client:
             self._ask(secret.WHOAMI, deadline)
             return self.expect_control(secret.WHOAMI, _until(deadline)).payload
 
-    def expect_control(self, key: bytes, timeout: Optional[float] = None) -> Received:
-        """Return the next control message with this key; put what comes before it aside.
+    def expect_control(
+        self, key: Union[bytes, tuple[bytes, ...]], timeout: Optional[float] = None
+    ) -> Received:
+        """Return the next control message with this key, or one of these; put what comes before it aside.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
-        return self.expect((key,), timeout)
+        keys = (key,) if isinstance(key, bytes) else key
+        deadline = _after(timeout)
+        while (message := self._take(_until(deadline))) is not None:
+            if message.is_control and message.key in keys:
+                return message
+            self._aside.append(message)
+        raise TimeoutError(f"the daemon has not answered {b' or '.join(keys).decode()} in time")
 
     def dropped(self, timeout: Optional[float] = None) -> Optional[dict[str, int]]:
         """Return how many packets of this client, and copies for it, the daemon has dropped so far, by cause.
@@ -137,7 +145,7 @@ class Client:
             self._ask(packets.DROPPED, deadline)
             # A daemon that does not know that ignores it, but answers this.
             self._ask(secret.WHOAMI, deadline)
-            answer = self.expect((packets.DROPPED, secret.WHOAMI), _until(deadline))
+            answer = self.expect_control((packets.DROPPED, secret.WHOAMI), _until(deadline))
             if answer.key == secret.WHOAMI:
                 return None
             self.expect_control(secret.WHOAMI, _until(deadline))
@@ -159,21 +167,6 @@ class Client:
             raise TimeoutError(f"the daemon has had no room for {key.decode()} in time")
         self.control(key)
 
-    def expect(self, keys: Sequence[bytes], timeout: Optional[float] = None) -> Received:
-        """Return the next control message with one of these keys; put what comes before it aside.
-
-        Raises TimeoutError after ``timeout`` seconds.
-        """
-        deadline = _after(timeout)
-        while True:
-            message = self._take(_until(deadline))
-            if message is None:
-                asked = " or ".join(key.decode() for key in keys)
-                raise TimeoutError(f"the daemon has not answered {asked} in time")
-            if message.is_control and message.key in keys:
-                return message
-            self._aside.append(message)
-
     def receive(self, timeout: Optional[float] = None) -> Optional[Received]:
         """Return the next message. Waits up to ``timeout`` seconds, or for ever, then None."""
         return self._aside.popleft() if self._aside else self._take(timeout)
@@ -182,13 +175,10 @@ class Client:
         return self
 
     def __next__(self) -> Received:
-        try:
-            message = self.receive()
-        except ConnectionError:
-            message = None
-        if message is None:
-            raise StopIteration
-        return message
+        with suppress(ConnectionError):
+            if (message := self.receive()) is not None:
+                return message
+        raise StopIteration
 
     def set_blocking(self, waits: bool) -> None:
         """Choose whether sending waits while the daemon has no room, or raises BlockingIOError."""

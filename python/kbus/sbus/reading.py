@@ -13,7 +13,8 @@ from .peer import Peer
 _DONTWAIT = socket.MSG_DONTWAIT
 #: How often a client that mostly sends one packet at a time is asked whether there are more.
 _PROBE = 8
-_CREDENTIALS_SPACE = socket.CMSG_SPACE(12)
+#: for credentials
+_SPACE = socket.CMSG_SPACE(12)
 
 
 class Reader:
@@ -51,7 +52,9 @@ class Reader:
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
         """Tell empty packets from the end, which looks the same but for its repetition."""
-        if not _has_left(peer):
+        poll = select.poll()
+        poll.register(peer.fd, select.POLLRDHUP)
+        if not poll.poll(0):
             return received
         while received and not received[-1]:
             received.pop()
@@ -59,9 +62,7 @@ class Reader:
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         while not peer.is_at_end:
             try:
-                length, ancillary, _, _ = peer.socket.recvmsg_into(
-                    [self._buffer], _CREDENTIALS_SPACE, _DONTWAIT
-                )
+                length, ancillary, *_ = peer.socket.recvmsg_into([self._buffer], _SPACE, _DONTWAIT)
             except ConnectionResetError:
                 # It has closed its other side only now, without reading all.
                 continue
@@ -70,12 +71,6 @@ class Reader:
             else:
                 peer.is_at_end = True
         return received
-
-
-def _has_left(peer: Peer) -> bool:
-    poll = select.poll()
-    poll.register(peer.fd, select.POLLRDHUP)
-    return bool(poll.poll(0))
 
 
 def next_is_message(peer: Peer) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from ..cli import output
@@ -99,22 +99,14 @@ def exposition(records: Sequence[dict[str, Any]], address: str) -> str:
     Each sample has the label ``address``, so that those of several daemons can be in one place. Causes that
     nothing was dropped for are there, too, with 0, as a counter must not begin with its first increase.
     """
-    return "".join(line + "\n" for line in _lines(records, {"address": address}))
-
-
-def _lines(records: Sequence[dict[str, Any]], address: dict[str, Any]) -> Iterator[str]:
+    at = {"address": address}
     in_all, users = records[0], [record for record in records if "user" in record]
     info = Metric("", "info", "The device and the KSock of the daemon; the value is always 1.")
-    labels = {**address, "device": in_all["device"], "ksock": in_all["ksock"]}
-    yield from family(_PREFIX, info, [(labels, 1)])
-    for metric in _IN_ALL:
-        yield from family(_PREFIX, metric, [(address, in_all[metric.field])])
+    families = [(info, [({**at, "device": in_all["device"], "ksock": in_all["ksock"]}, 1)])]
+    families += [(metric, [(at, in_all[metric.field])]) for metric in _IN_ALL]
     for metric, causes in _BY_CAUSE:
         values = {**dict.fromkeys(causes, 0), **in_all[metric.field]}
-        yield from family(
-            _PREFIX, metric, [({**address, "cause": cause}, values[cause]) for cause in sorted(values)]
-        )
+        families.append((metric, [({**at, "cause": cause}, values[cause]) for cause in sorted(values)]))
     for metric in _OF_USERS:
-        yield from family(
-            _PREFIX, metric, [({**address, "uid": each["user"]}, each[metric.field]) for each in users]
-        )
+        families.append((metric, [({**at, "uid": each["user"]}, each[metric.field]) for each in users]))
+    return "".join(f"{line}\n" for each in families for line in family(_PREFIX, *each))
