@@ -92,6 +92,12 @@ class User:
         self.queued_bytes = 0
         self.wildcards = 0
 
+    def count(self, number: int, size: int, work: int) -> None:
+        """Count 1 more subscription, or -1, of so many bytes and so much work."""
+        self.subscriptions += number
+        self.subscription_bytes += number * size
+        self.wildcards += number * work
+
 
 class Users:
     """All users that have something.
@@ -147,18 +153,6 @@ class Users:
                 f"over {limits.user_subscription_bytes} bytes of subscriptions of user {user.uid}"
                 " (--max-user-subscription-bytes)"
             )
-
-    def subscribe(self, user: User, size: int, work: int) -> None:
-        """Count one more subscription."""
-        user.subscriptions += 1
-        user.subscription_bytes += size
-        user.wildcards += work
-
-    def unsubscribe(self, user: User, size: int, work: int) -> None:
-        """Take back one ``subscribe``."""
-        user.subscriptions -= 1
-        user.subscription_bytes -= size
-        user.wildcards -= work
 
     def disconnect(self, user: User) -> None:
         """Take back one ``connect``, when the client has no subscriptions any more."""

@@ -48,7 +48,7 @@ class Subscriptions:
             self._public.add(pattern, peer)
             self._note(pattern, name)
         peer.patterns[pattern] += 1
-        self._users.subscribe(peer.user, size, work)
+        peer.user.count(1, size, work)
 
     def remove(self, peer: Peer, pattern: bytes) -> bool:
         """Unsubscribe once. Returns False if the client is not subscribed to this pattern."""
@@ -79,7 +79,7 @@ class Subscriptions:
 
     def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:
         """Undo what ``add`` has done; the name that it has wanted, if any."""
-        self._users.unsubscribe(peer.user, *self._costs(pattern))
+        peer.user.count(-1, *self._costs(pattern))
         if self._is_secret(pattern):
             self._secret.remove(pattern, peer)
             return None
