@@ -34,13 +34,13 @@ allow  publish    user:1      "two words"
 def may(rights: Rights, key: bytes) -> tuple[bool, bool]:
     """Whether one may publish to the key, and subscribe to it."""
     try:
-        rights.check_publish(key)
+        rights.check("publish", key)
     except Denied:
         publish = False
     else:
         publish = True
     try:
-        rights.check_subscribe(key)
+        rights.check("subscribe", key)
     except Denied:
         assert not rights.may_receive(key)
         return publish, False
@@ -74,9 +74,9 @@ def test_the_example_of_the_docs() -> None:
 def test_it_says_which_line_denies() -> None:
     rights = parse(EXAMPLE, SLASH).of(OWN)
     with pytest.raises(Denied, match="publish to b'Lab/Secret/x', by line 3 of the rules"):
-        rights.check_publish(b"Lab/Secret/x")
+        rights.check("publish", b"Lab/Secret/x")
     with pytest.raises(Denied, match="subscribe to b'Else', by default"):
-        rights.check_subscribe(b"Else")
+        rights.check("subscribe", b"Else")
 
 
 def test_without_a_default_it_is_deny() -> None:
@@ -123,7 +123,6 @@ def test_rule_what_is_no_rule_is_an_error_with_its_line(line: str, why: str) -> 
     text = f"default deny\n\nallow both * x\n{line}\nallow both * y\n"
     with pytest.raises(BadRule) as caught:
         parse(text.encode("utf-8", "surrogateescape"), SLASH)
-    assert caught.value.line == 4
     assert str(caught.value).startswith("4: ")
     assert why in str(caught.value)
 

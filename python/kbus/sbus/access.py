@@ -22,6 +22,7 @@ import stat
 from typing import NamedTuple, Optional
 from weakref import WeakValueDictionary
 
+from ..cli.failures import Failure
 from . import secret
 from .counts import PUBLISH_DENIED, SUBSCRIBE_DENIED, Dropped
 from .packets import Protocol
@@ -33,6 +34,7 @@ Who = tuple[str, int]
 EVERYBODY: Who = ("*", 0)
 _ALLOW = {b"allow": True, b"deny": False}
 PUBLISH, SUBSCRIBE = "publish", "subscribe"
+_DENIED = {PUBLISH: PUBLISH_DENIED, SUBSCRIBE: SUBSCRIBE_DENIED}
 _WHAT = {b"publish": (PUBLISH,), b"subscribe": (SUBSCRIBE,), b"both": (PUBLISH, SUBSCRIBE)}
 #: the largest id of a user or group; the next number means none
 MOST_ID = 2**32 - 2
@@ -43,11 +45,7 @@ MOST_REMEMBERED = 1024
 
 
 class BadRule(ValueError):
-    """A line that is no rule. ``line`` is its number, from 1."""
-
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"{line}: {why}")
-        self.line = line
+    """A line that is no rule. The text begins with its number, from 1."""
 
 
 class Denied(Dropped):
@@ -99,43 +97,31 @@ class Rights:
 
     def __init__(self, rules: Rules, own: Credentials) -> None:
         self._rules = rules
-        self._publish = rules.tables(PUBLISH, own)
-        self._subscribe = rules.tables(SUBSCRIBE, own)
+        self._tables = {what: rules.tables(what, own) for what in _DENIED}
         self.names: dict[bytes, bytes] = {}
         self._readable: dict[bytes, bool] = {}
 
-    def check_publish(self, key: bytes) -> None:
-        """Raise Denied if they may not publish to a key, which is no secret one."""
-        rule = self._first(self._publish, key)
-        if not self._allows(rule):
-            raise Denied(f"publish to {key[:60]!r}, by {_source(rule)}", PUBLISH_DENIED)
-
-    def check_subscribe(self, key: bytes) -> None:
-        """Raise Denied if they may not receive messages with a key, which is no secret one."""
-        rule = self._first(self._subscribe, key)
-        if not self._allows(rule):
-            raise Denied(f"subscribe to {key[:60]!r}, by {_source(rule)}", SUBSCRIBE_DENIED)
+    def check(self, what: str, key: bytes) -> None:
+        """Raise Denied if they may not PUBLISH to a key, or SUBSCRIBE to it. It is no secret one."""
+        numbers = [number for table in self._tables[what] for number in table.find(key)]
+        rule = self._rules.rules[min(numbers)] if numbers else None
+        if not (self._rules.default if rule is None else rule.allows):
+            source = "default" if rule is None else f"line {rule.line} of the rules"
+            raise Denied(f"{what} to {key[:60]!r}, by {source}", _DENIED[what])
 
     def may_receive(self, key: bytes) -> bool:
         """Return whether they may receive messages with a key, which is no secret one."""
         known = self._readable.get(key)
         if known is None:
-            known = self._allows(self._first(self._subscribe, key))
+            try:
+                self.check(SUBSCRIBE, key)
+                known = True
+            except Denied:
+                known = False
             if len(self._readable) >= MOST_REMEMBERED:
                 self._readable.clear()
             self._readable[key] = known
         return known
-
-    def _first(self, tables: list[Table[int]], key: bytes) -> Optional[Rule]:
-        numbers = [number for table in tables for number in table.find(key)]
-        return self._rules.rules[min(numbers)] if numbers else None
-
-    def _allows(self, rule: Optional[Rule]) -> bool:
-        return self._rules.default if rule is None else rule.allows
-
-
-def _source(rule: Optional[Rule]) -> str:
-    return "default" if rule is None else f"line {rule.line} of the rules"
 
 
 def parse(text: bytes, protocol: Protocol) -> Rules:
@@ -152,7 +138,7 @@ def parse(text: bytes, protocol: Protocol) -> Rules:
             else:
                 rules.append(_rule(words, protocol, number))
         except ValueError as error:
-            raise BadRule(number, str(error)) from None
+            raise BadRule(f"{number}: {error}") from None
     return Rules(rules, bool(default), protocol.separator)
 
 
@@ -219,43 +205,36 @@ def _text(word: bytes) -> str:
     return repr(word[:40].decode("utf-8", "backslashreplace"))
 
 
-class NoRules(Exception):
-    """The file cannot be used. The text begins with its path and, if it is about one, the line."""
-
-
 class RulesFile:
     """A file of rules. ``rules`` are those that it had when it was read last and was good.
 
-    Raises NoRules if it is not good at first.
+    Raises Failure, the text of which has path and line, if it is not good at first.
     """
 
     def __init__(self, path: str, protocol: Protocol) -> None:
         self.path = path
         self._protocol = protocol
-        self.rules = self._read()
+        self.read()
 
     def read(self) -> None:
-        """Read it anew. Raises NoRules; then the rules are what they were."""
-        self.rules = self._read()
-
-    def _read(self) -> Rules:
+        """Read it anew. Raises Failure; then the rules are what they were."""
         try:
-            return parse(self._content(), self._protocol)
+            self.rules = parse(self._content(), self._protocol)
         except BadRule as error:
-            raise NoRules(f"{self.path}:{error}") from None
+            raise Failure(f"{self.path}:{error}") from None
         except OSError as error:
-            raise NoRules(f"{self.path}: {error.strerror}") from None
+            raise Failure(f"{self.path}: {error.strerror}") from None
 
     def _content(self) -> bytes:
         # Opening a FIFO would wait, and all clients with it.
         fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NoRules(f"{self.path}: it is not a regular file")
+                raise Failure(f"{self.path}: it is not a regular file")
             with open(fd, "rb", closefd=False) as file:
                 content = file.read(MOST_BYTES + 1)
         finally:
             os.close(fd)
         if len(content) > MOST_BYTES:
-            raise NoRules(f"{self.path}: it has more than {MOST_BYTES} bytes")
+            raise Failure(f"{self.path}: it has more than {MOST_BYTES} bytes")
         return content

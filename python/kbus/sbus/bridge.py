@@ -10,12 +10,14 @@ import json
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Optional
 
 from .. import abi
+from ..cli.failures import Failure
 from . import calling, counts, log, packets, secret
-from .access import NoRules, RulesFile
+from .access import SUBSCRIBE, RulesFile
 from .bindings import Bindings, most_bindings
 from .bus import Bus
 from .counts import Counts, Dropped
@@ -23,7 +25,7 @@ from .flow import BLOCK
 from .identity import Identity
 from .keymap import KeyMap
 from .limits import Limits, Users
-from .packets import CMSG, MSG, SUB, UNSUB, Protocol
+from .packets import CMSG, MSG, SUB, Protocol
 from .peer import Peer, Total
 from .process import room_for_clients
 from .subscribing import Subscriptions
@@ -52,7 +54,8 @@ class Bridge:
     ) -> None:
         self.protocol = protocol
         self.limits = limits
-        self.peers: set[Peer] = set()
+        #: by descriptor
+        self.peers: dict[int, Peer] = {}
         self.refused: Counter[str] = Counter()
         self._bus = bus
         self._server = server
@@ -67,7 +70,7 @@ class Bridge:
         self.deadlines: calling.Deadlines = {}
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = self._keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, self._subscribers, limits.packet)
+        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key), limits.packet)
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, most_bindings())
         self.subscriptions = Subscriptions(keymap, self.bindings, self.traffic.forget_routes, self.users)
 
@@ -79,7 +82,7 @@ class Bridge:
         user = self.users.connect(identity.credentials.uid)
         peer = Peer(connected, identity, self._numbers.popleft(), self.limits, self._total, user)
         self._give_rights(peer)
-        self.peers.add(peer)
+        self.peers[peer.fd] = peer
         return peer
 
     def _give_rights(self, peer: Peer) -> None:
@@ -95,24 +98,21 @@ class Bridge:
             return
         try:
             self._rules.read()
-        except NoRules as error:
+        except Failure as error:
             log.say(f"{error}; the rules stay as they were")
             return
-        for peer in self.peers:
+        for peer in self.peers.values():
             self._give_rights(peer)
         self.traffic.forget_routes(None)
         rules = self._rules.rules
         default = "allow" if rules.default else "deny"
         log.say(f"{self._rules.path}: {len(rules.rules)} rules from now on, and default {default}")
 
-    def _subscribers(self, key: bytes) -> Iterable[Peer]:
-        return self.subscriptions.subscribers(key)
-
     def disconnect(self, peer: Peer) -> None:
         """Have it no more. What it has published is sent."""
         peer.close()
         self.traffic.special.pop(peer.number, None)
-        self.peers.discard(peer)
+        del self.peers[peer.fd]
         self._gone.add(peer.counts)
         # The others are used first: what is on its way with this one arrives before it is somebody else's.
         self._numbers.append(peer.number)
@@ -152,24 +152,18 @@ class Bridge:
             self.traffic.publish(peer, self.traffic.name(peer, key), payload)
             return
         # What the client has published before comes first; and one that unsubscribes has what came before.
-        self._settle()
+        if self.traffic.frames or self._bus.queued:
+            self.traffic.drain()
         if kind == MSG:
-            self._publish_secret(peer, packet, key)
+            complete = secret.split(key, self._server).complete(peer.identity.credentials)
+            peer.counts.published += 1
+            self.traffic.send(self.subscriptions.secret_subscribers(complete), [packet], peer)
         elif kind == SUB:
             self._subscribe(peer, key)
-        elif kind == UNSUB:
-            self._unsubscribe(peer, key)
-        else:
+        elif kind == CMSG:
             self._control(peer, key, payload)
-
-    def _publish_secret(self, peer: Peer, packet: bytes, key: bytes) -> None:
-        complete = secret.split(key, self._server).complete(peer.identity.credentials)
-        peer.counts.published += 1
-        self.traffic.send(self.subscriptions.secret_subscribers(complete), [packet], peer)
-
-    def _settle(self) -> None:
-        if not self.traffic.is_idle:
-            self.traffic.drain()
+        elif not self.subscriptions.remove(peer, self._complete(peer, key)):
+            raise Dropped(repr(key[:40]), counts.NOT_SUBSCRIBED)
 
     # Subscriptions.
 
@@ -183,11 +177,7 @@ class Bridge:
             return
         if packets.is_exact(pattern, self.protocol.separator):
             # That is counted and told of. The subscription stays: rules may change.
-            peer.rights.check_subscribe(pattern)
-
-    def _unsubscribe(self, peer: Peer, pattern: bytes) -> None:
-        if not self.subscriptions.remove(peer, self._complete(peer, pattern)):
-            raise Dropped(repr(pattern[:40]), counts.NOT_SUBSCRIBED)
+            peer.rights.check(SUBSCRIBE, pattern)
 
     def _uses_token(self, key: bytes) -> bool:
         return self.protocol.has_control and secret.uses_token(key)
@@ -231,23 +221,18 @@ class Bridge:
                 peer,
                 self._keymap,
                 self.limits.packet,
-                lambda key: self._check_call(peer, key),
-                lambda key: self._check_serve(peer, key),
+                partial(self._check_key, peer),
                 self.deadlines,
             )
         peer.calls.take(kind, payload)
 
-    def _check_call(self, peer: Peer, key: bytes) -> None:
+    def _check_key(self, peer: Peer, key: bytes, *uses: str) -> None:
         """Raise what ``Calls`` wants to know."""
         if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
             raise Dropped(f"{key[:40]!r} has no replier", counts.KBUS_OWN)
         if peer.rights is not None:
-            peer.rights.check_publish(key)
-
-    def _check_serve(self, peer: Peer, key: bytes) -> None:
-        self._check_call(peer, key)
-        if peer.rights is not None:
-            peer.rights.check_subscribe(key)
+            for what in uses:
+                peer.rights.check(what, key)
 
     def _tell_who(self, peer: Peer) -> None:
         if not peer.identity.holds():
@@ -282,4 +267,4 @@ class Bridge:
             "kbus_queued": self._bus.queued,
             "kbus_lost": self._bus.lost,
         }
-        return counts.records(self.peers, self._gone, facts, dict(self.refused), self.users)
+        return counts.records(self.peers.values(), self._gone, facts, dict(self.refused), self.users)

@@ -18,7 +18,7 @@ from .. import Ksock, Message, MessageId, Request, reply_to
 from ..answering import settle
 from ..failed import failed_reply, is_good
 from . import packets
-from .access import Denied
+from .access import PUBLISH, SUBSCRIBE, Denied
 from .counts import UNKNOWN_REQUEST, Dropped
 from .keymap import KeyMap
 
@@ -61,12 +61,6 @@ _STATUSES = {
     errno.EMSGSIZE: TOO_LARGE,
     errno.EADDRINUSE: TAKEN,
 }
-#: How a Request may have ended before its reply came
-_ENDED = {
-    errno.EADDRNOTAVAIL: "whoever asked has gone",
-    errno.ECONNREFUSED: "whoever asked has given up",
-    errno.ENOBUFS: "whoever asked has no room for it",
-}
 
 
 class Unknown(Dropped):
@@ -90,9 +84,10 @@ def expire(deadlines: Deadlines) -> None:
 class Calls:
     """The calls of one client, and the keys that it serves.
 
-    ``may_call`` and ``may_serve`` raise Denied for a key with which the client may not do that, and another
-    Dropped for one with which nobody may. ``most`` bytes have the packets of clients at most, so what
-    would make a longer one for another client is refused, and an answer that would is without its data.
+    ``check`` is asked about a key and what is to be done with it, PUBLISH, or that and SUBSCRIBE. It raises
+    Denied if the client may not do that, and another Dropped if nobody may. ``most`` bytes have the packets
+    of clients at most, so what would make a longer one for another client is refused, and an answer that
+    would is without its data.
     """
 
     def __init__(
@@ -101,8 +96,7 @@ class Calls:
         peer: Peer,
         keymap: KeyMap,
         most: int,
-        may_call: Callable[[bytes], None],
-        may_serve: Callable[[bytes], None],
+        check: Callable[..., None],
         deadlines: Deadlines,
     ) -> None:
         self._device = device
@@ -110,8 +104,7 @@ class Calls:
         self._ksock: Optional[Ksock] = None
         self._keymap = keymap
         self._most = most
-        self._may_call = may_call
-        self._may_serve = may_serve
+        self._check = check
         self._deadlines = deadlines
         #: the tokens of Requests that have no answer yet
         self._asked: dict[MessageId, bytes] = {}
@@ -188,7 +181,7 @@ class Calls:
     # What the client asks for.
 
     def _call(self, token: bytes, key: bytes, data: bytes, limit: Optional[float]) -> None:
-        self._may_call(key)
+        self._check(key, PUBLISH)
         self._check_length(_packet(REQUEST, _LONGEST_NUMBER, key), data)
         sent = self._opened().send_msg(Request(self._keymap.name(key).decode(), data))
         self._peer.counts.published += 1
@@ -199,7 +192,7 @@ class Calls:
     def _serve(self, key: bytes) -> None:
         if len(self._served) >= MOST_SERVED:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        self._may_serve(key)
+        self._check(key, PUBLISH, SUBSCRIBE)
         self._opened().bind(self._keymap.name(key).decode(), replier=True)
         self._served.add(key)
 
@@ -225,7 +218,7 @@ class Calls:
             raise Unknown(f"the reply fails: {error.strerror}") from error
         del self._owed[token]
         if ended:
-            raise Unknown(f"the reply fails: {_ENDED.get(ended, os.strerror(ended))}")
+            raise Unknown(f"the reply fails: {ended}")
         self._peer.counts.published += 1
 
     def _status_of(self, why: Union[Dropped, OSError]) -> bytes:
@@ -276,16 +269,12 @@ class Calls:
     def _bring_answer(self, message: Message) -> None:
         assert message.in_reply_to is not None
         token = self._end_call(message.in_reply_to)
-        packet = _packet(ANSWER, token, self._status(message), message.data or b"")
+        # That of a good one is empty, else it is the key of a status of KBUS's, or of an error.
+        status = b"" if is_good(message) else message.name[2:].encode().replace(b".", self._keymap.separator)
+        packet = _packet(ANSWER, token, status, message.data or b"")
         if len(packet) > self._most:
             packet = _packet(ANSWER, token, TOO_LARGE)
         self._peer.send(packet, None)
-
-    def _status(self, message: Message) -> bytes:
-        """What an answer says: the key of one of KBUS's statuses, that of an error, or none for a Reply."""
-        if is_good(message):
-            return b""
-        return message.name[2:].encode().replace(b".", self._keymap.separator)
 
 
 def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> bytes:
@@ -300,13 +289,13 @@ def _fields(payload: bytes, count: int) -> list[bytes]:
     return fields
 
 
-def _send_reply(ksock: Ksock, reply: Message) -> int:
-    """Return the errno with which the Request is over, 0 if it is answered. Raises OSError if it is not."""
+def _send_reply(ksock: Ksock, reply: Message) -> str:
+    """Return why the Request is over without it, nothing if answered. Raises OSError if it is still open."""
     try:
         ksock.send_msg(reply)
     except OSError as error:
-        return settle(ksock, reply, error)
-    return 0
+        return error.strerror or str(error) if settle(ksock, reply, error) else ""
+    return ""
 
 
 def _limit(kind: bytes) -> Optional[float]:

@@ -13,18 +13,19 @@ from dataclasses import fields
 from functools import partial
 from typing import Optional, TypeVar
 
-from ..cli import failures, options
+from ..cli import options
+from ..cli.failures import Failure, open_failure
 from ..cli.output import tell
 from ..cli.streams import close_stdout, replace_closed_streams
 from ..notify import notify
 from . import address, listening, log, packets
-from .access import NoRules, RulesFile, id_of
+from .access import RulesFile, id_of
 from .address import Address
 from .bridge import Bridge
 from .bus import Bus
 from .keymap import KeyMap
 from .limits import LONGEST_PACKET, Limits
-from .listening import Access, CannotListen, Listening
+from .listening import Listening
 from .process import DEFAULT_PIDFILE, Background, PidFile, raise_descriptor_limit
 from .secret import split
 from .server import Server, Signals
@@ -45,10 +46,6 @@ _LIMITS = {
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 
 
-class _Failure(Exception):
-    """The daemon cannot start. The text says why."""
-
-
 def main(argv: Optional[list[str]] = None) -> int:
     """Run ``kbus-sbusd`` with these arguments, or those of the process, and return its exit status."""
     replace_closed_streams()
@@ -61,7 +58,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     try:
         with ExitStack() as stack:
             _serve(args, stack)
-    except (_Failure, CannotListen, NoRules) as failure:
+    except Failure as failure:
         tell("kbus-sbusd", str(failure))
         return 1
     return 0
@@ -75,19 +72,20 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     background = None if args.foreground else Background()
     # Before there is anything that a signal would leave behind.
     signals = stack.enter_context(closing(Signals()))
-    pidfile = _pidfile(args.pidfile or (os.devnull if args.foreground else DEFAULT_PIDFILE))
-    if pidfile is not None:
-        stack.enter_context(closing(pidfile))
+    pidfile = args.pidfile or (os.devnull if args.foreground else DEFAULT_PIDFILE)
+    if pidfile != os.devnull:
+        stack.enter_context(closing(PidFile(pidfile)))
     bus = stack.enter_context(closing(_bus(args.device)))
     place = args.address or passed or Address(path=address.DEFAULT)
-    at = stack.enter_context(closing(Listening(place, _access(args), args.replace)))
+    mode = 0o700 | args.group_bits | args.others_bits if args.mode is None else args.mode
+    at = stack.enter_context(closing(Listening(place, mode, args.group, args.replace)))
     limits = Limits(**{each.name: getattr(args, f"max_{each.name}") for each in fields(Limits)})
     bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
     try:
         server = Server(bridge, bus, at, signals, users, args.until_last, args.grace)
     except OSError as error:
-        raise _Failure(f"cannot begin: {error.strerror}") from error
+        raise Failure(f"cannot begin: {error.strerror}") from error
     stack.enter_context(closing(server))
     if place == Address():
         print(at.address)
@@ -110,27 +108,11 @@ def _tell_systemd(state: str) -> None:
         log.say(f"systemd cannot be told {state}: {error.strerror}")
 
 
-def _pidfile(path: str) -> Optional[PidFile]:
-    if path == os.devnull:
-        return None
-    try:
-        return PidFile(path)
-    except BlockingIOError:
-        raise _Failure(f"{path}: the daemon that wrote it still lives") from None
-    except OSError as error:
-        raise _Failure(f"{path}: {error.strerror}") from error
-
-
 def _bus(device: int) -> Bus:
     try:
         return Bus(device)
     except OSError as error:
-        raise _Failure(failures.open_failure(error)) from error
-
-
-def _access(args: argparse.Namespace) -> Access:
-    mode = 0o700 | (0o070 if args.group_bits else 0) | (0o007 if args.others_bits else 0)
-    return Access(mode if args.mode is None else args.mode, args.group)
+        raise open_failure(error) from error
 
 
 def parser() -> argparse.ArgumentParser:
@@ -153,8 +135,9 @@ def parser() -> argparse.ArgumentParser:
     at.add_argument(
         "-r", "--replace", action="store_true", help="replace what is at the path, if nobody listens there"
     )
-    at.add_argument("-g", dest="group_bits", action="store_true", help="let the socket's group connect")
-    at.add_argument("-o", dest="others_bits", action="store_true", help="let everybody connect")
+    bits = partial(at.add_argument, action="store_const", default=0)
+    bits("-g", dest="group_bits", const=0o070, help="let the socket's group connect")
+    bits("-o", dest="others_bits", const=0o007, help="let everybody connect")
     at.add_argument(
         "--mode", type=_checked(_mode), metavar="OCTAL", help="mode of the socket (default: 0700, -g and -o)"
     )

@@ -10,8 +10,9 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple, Optional
+from typing import Optional
 
+from ..cli.failures import Failure
 from .address import Address, made_up
 
 #: Connections that wait to be accepted; others wait in connect(), each process in its turn. A new client
@@ -25,62 +26,46 @@ _SO_PASSRIGHTS = 83
 _FIRST_PASSED = 3
 
 
-class CannotListen(Exception):
-    """The text says why."""
-
-
-class Access(NamedTuple):
-    """Who may open the path: the bits of the socket's mode, and its group (an id) if not the daemon's."""
-
-    mode: int = 0o700
-    group: Optional[int] = None
-
-
 class Listening:
     """A listening socket. ``address`` is where it is.
 
-    A path appears with the right mode, and with somebody listening, or not at all. Raises CannotListen.
+    A path appears with these bits of a mode, with this group (an id) if not the daemon's, and with somebody
+    listening, or not at all. Raises Failure.
     """
 
-    def __init__(self, address: Address, access: Access, replace: bool) -> None:
+    def __init__(self, address: Address, mode: int, group: Optional[int], replace: bool) -> None:
         self._made: Optional[tuple[int, int]] = None
-        if address.fd is not None:
-            self.socket = _inherited(address.fd)
-        elif address.path is not None:
-            self.socket = _new_socket()
-            try:
-                self._appear(address.path, access, replace)
-            except BaseException:
-                self.socket.close()
-                raise
-        else:
-            address = address if address.abstract is not None else made_up()
-            self.socket = _new_socket()
-            _bind(self.socket, address.to_connect(), str(address))
-            self.socket.listen(_BACKLOG)
-        self.address = address
-        self.socket.setblocking(False)
+        self.address = address if address != Address() else made_up()
+        self.socket = _new_socket() if address.fd is None else _inherited(address.fd)
+        try:
+            if address.path is not None:
+                self._appear(address.path, mode, group, replace)
+            elif address.fd is None:
+                self.socket.bind(self.address.to_connect())
+            if not self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                self.socket.listen(_BACKLOG)
+            self.socket.setblocking(False)
+        except OSError as error:
+            self.socket.close()
+            raise Failure(f"{self.address}: {error.strerror}") from error
 
-    def _appear(self, path: str, access: Access, replace: bool) -> None:
+    def _appear(self, path: str, mode: int, group: Optional[int], replace: bool) -> None:
         temporary = f"{path}.{os.getpid()}"
-        with _only_one(path):
+        with _only_one(path) as directory:
             _make_way(path, replace)
             try:
                 # Under a short name in its directory, as the temporary one may be too long for an address.
-                before = os.umask(0o777)
-                try:
-                    _bind_in_directory(self.socket, temporary)
-                finally:
-                    os.umask(before)
-                if access.group is not None:
-                    os.chown(temporary, -1, access.group)
-                os.chmod(temporary, access.mode)
+                self.socket.bind(f"/proc/self/fd/{directory}/{os.path.basename(temporary)}")
+                # Nobody can connect before listen(), whatever the mode is.
+                if group is not None:
+                    os.chown(temporary, -1, group)
+                os.chmod(temporary, mode)
                 self.socket.listen(_BACKLOG)
                 os.rename(temporary, path)
-            except OSError as error:
+            except OSError:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary)
-                raise CannotListen(f"{path}: {error.strerror}") from error
+                raise
             status = os.stat(path)
             self._made = (status.st_dev, status.st_ino)
 
@@ -102,7 +87,7 @@ class Listening:
 def passed() -> Optional[Address]:
     """Return the socket that systemd has passed to this process, or None if it has not.
 
-    Raises CannotListen if there are several.
+    Raises Failure if there are several.
     """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
@@ -110,7 +95,7 @@ def passed() -> Optional[Address]:
     for name in ("LISTEN_PID", "LISTEN_FDNAMES"):
         os.environ.pop(name, None)
     if count != "1":
-        raise CannotListen(f"{count} sockets were passed, and not one")
+        raise Failure(f"{count} sockets were passed, and not one")
     return Address(fd=_FIRST_PASSED)
 
 
@@ -125,65 +110,38 @@ def _new_socket() -> socket.socket:
 def _inherited(fd: int) -> socket.socket:
     try:
         taken = socket.socket(fileno=fd)
-        if (taken.family, taken.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-            taken.detach()
-            raise CannotListen(f"/dev/fd/{fd} is no SEQPACKET socket of the family UNIX")
-        if not taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            taken.listen(_BACKLOG)
     except OSError as error:
-        raise CannotListen(f"/dev/fd/{fd}: {error.strerror}") from error
-    os.set_inheritable(fd, False)
+        raise Failure(f"/dev/fd/{fd}: {error.strerror}") from error
+    if (taken.family, taken.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+        taken.detach()
+        raise Failure(f"/dev/fd/{fd} is no SEQPACKET socket of the family UNIX")
+    taken.set_inheritable(False)
     return taken
 
 
-def _bind(unbound: socket.socket, address: bytes, shown: str) -> None:
-    try:
-        unbound.bind(address)
-    except OSError as error:
-        unbound.close()
-        raise CannotListen(f"{shown}: {error.strerror}") from error
-
-
-def _bind_in_directory(unbound: socket.socket, path: str) -> None:
-    directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        unbound.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
-    finally:
-        os.close(directory)
-
-
 @contextlib.contextmanager
-def _only_one(path: str) -> Iterator[None]:
-    """Keep other daemons from making a socket in the same directory meanwhile."""
-    try:
-        directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CannotListen(f"{path}: {error.strerror}") from error
+def _only_one(path: str) -> Iterator[int]:
+    """Keep other daemons from making a socket in the same directory, of which this is a descriptor."""
+    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)
-        yield
+        yield directory
     finally:
         os.close(directory)
 
 
 def _make_way(path: str, replace: bool) -> None:
-    """Leave alone what is not to be replaced; the new socket replaces the rest. Raises CannotListen."""
+    """Leave alone what is not to be replaced, with an OSError; the new socket replaces the rest."""
     try:
-        status = os.lstat(path)
+        mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise CannotListen(f"{path}: {error.strerror}") from error
-    if stat.S_ISSOCK(status.st_mode):
-        if _is_live(path):
-            raise CannotListen(f"{path}: somebody listens there")
+    if stat.S_ISSOCK(mode):
+        # Connecting by another type tells whether it is somebody's, and makes nobody a client.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            if probe.connect_ex(path) != errno.ECONNREFUSED:
+                raise OSError(errno.EADDRINUSE, "somebody listens there")
     elif not replace:
-        raise CannotListen(f"{path}: it is there already, and no socket (-r replaces it)")
-    elif stat.S_ISDIR(status.st_mode):
-        raise CannotListen(f"{path}: it is a directory")
-
-
-def _is_live(path: str) -> bool:
-    """Whether the socket there is somebody's. Connecting by another type tells, and makes nobody a client."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-        return probe.connect_ex(path) != errno.ECONNREFUSED
+        raise OSError(errno.EEXIST, "it is there already, and no socket (-r replaces it)")
+    elif stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a directory")

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
+from ..cli.failures import Failure
+
 DEFAULT_PIDFILE = "/run/sbus.pid"
 #: Descriptors that a daemon needs for other things than clients.
 _OWN = 12
@@ -45,19 +47,24 @@ class Background:
 class PidFile:
     """A file with this process's id, locked as long as the process lives, and taken away in the end.
 
-    Raises OSError if it cannot be written: BlockingIOError if a daemon that lives has it.
+    Raises Failure if it cannot be written, or a daemon that lives has it.
     """
 
     def __init__(self, path: str) -> None:
         self._path: Optional[str] = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._fd, 0)
-            os.write(self._fd, b"%d\n" % os.getpid())
-        except BaseException:
-            os.close(self._fd)
-            raise
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(self._fd, 0)
+                os.write(self._fd, b"%d\n" % os.getpid())
+            except OSError:
+                os.close(self._fd)
+                raise
+        except BlockingIOError:
+            raise Failure(f"{path}: the daemon that wrote it still lives") from None
+        except OSError as error:
+            raise Failure(f"{path}: {error.strerror}") from error
 
     def close(self) -> None:
         """Take it away. Can be repeated."""

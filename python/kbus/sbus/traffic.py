@@ -15,7 +15,7 @@ from typing import Optional
 
 from .. import abi
 from . import counts
-from .access import MOST_REMEMBERED
+from .access import MOST_REMEMBERED, PUBLISH
 from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement
 from .keymap import KeyMap
 from .mmsg import BATCH, Sender
@@ -93,7 +93,7 @@ class Traffic:
             raise counts.Dropped(f"{name.decode()} is KBUS's own", counts.KBUS_OWN)
         most = _MOST_CACHED
         if peer.rights is not None:
-            peer.rights.check_publish(key)
+            peer.rights.check(PUBLISH, key)
             most = MOST_REMEMBERED
         if len(peer.names) >= most:
             peer.names.clear()
@@ -150,11 +150,6 @@ class Traffic:
         while left > 0 and most > 0 and bus.queued:
             left -= self._receive()
             most -= bus.received
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits here or, as far as is known, in KBUS."""
-        return not self.frames and not self._bus.queued
 
     # From KBUS to clients.
 
