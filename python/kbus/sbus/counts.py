@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -46,6 +46,8 @@ NO_DESCRIPTORS = "descriptors"
 REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS)
 #: What is not told to the client itself.
 UNTOLD = frozenset({SUBSCRIBE_DENIED})
+#: what is told of a user
+_OF_USER = ("clients", "subscriptions", "subscription_bytes", "queued_bytes")
 #: Bytes of a packet of statistics at most, so that any socket takes it.
 _PIECE = 16 * 1024
 #: What is told of once for each client; the others as often as log.Limited allows.
@@ -88,18 +90,11 @@ class Counts:
 
     def as_json(self) -> dict[str, Any]:
         """Return them as what becomes a JSON object."""
-        return {
-            "received": self.received,
-            "published": self.published,
-            "delivered": self.delivered,
-            "dropped": dict(sorted(self.dropped.items())),
-            "queued_max": self.queued_max,
-            "queued_bytes_max": self.queued_bytes_max,
-        }
+        return {**vars(self), "dropped": dict(sorted(self.dropped.items()))}
 
 
 def records(
-    peers: Iterable[Peer],
+    peers: Collection[Peer],
     gone: Counts,
     facts: dict[str, Any],
     refused: dict[str, int],
@@ -110,7 +105,6 @@ def records(
     ``gone`` is what clients have counted that have left, ``facts`` about KBUS, ``refused`` how many
     connections were closed at once, and why.
     """
-    peers = list(peers)
     total = Counts()
     total.add(gone)
     for peer in peers:
@@ -124,17 +118,8 @@ def records(
         "refused": refused,
         **facts,
     }
-    return [in_all, *map(_of_client, peers), *map(_of_user, users)]
-
-
-def _of_user(user: User) -> dict[str, Any]:
-    return {
-        "user": user.uid,
-        "clients": user.clients,
-        "subscriptions": user.subscriptions,
-        "subscription_bytes": user.subscription_bytes,
-        "queued_bytes": user.queued_bytes,
-    }
+    of_users = [{"user": user.uid, **{name: getattr(user, name) for name in _OF_USER}} for user in users]
+    return [in_all, *map(_of_client, peers), *of_users]
 
 
 def _of_client(peer: Peer) -> dict[str, Any]:
@@ -144,10 +129,7 @@ def _of_client(peer: Peer) -> dict[str, Any]:
         "pid": own.pid,
         "uid": own.uid,
         "gid": own.gid,
-        "soft": peer.settings.soft,
-        "hard": peer.settings.hard,
-        "order": peer.settings.order,
-        "echo": peer.settings.echo,
+        **vars(peer.settings),
         "waits": bool(peer.waits_for),
         "subscriptions": sum(peer.patterns.values()),
         "queued": peer.backlog.count,

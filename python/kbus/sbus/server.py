@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Container
 from contextlib import suppress
-from types import FrameType
 from typing import Optional
 
 from ..cli.printable import json_text
@@ -44,7 +43,8 @@ class Signals:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in (*_ENDING, signal.SIGUSR1, signal.SIGHUP):
-            signal.signal(number, _leave_to_the_loop)
+            # The wakeup descriptor tells the loop.
+            signal.signal(number, lambda *_: None)
 
     def fileno(self) -> int:
         """Return what is readable when signals have come."""
@@ -89,7 +89,7 @@ class Server:
         self._reader = Reader(bridge.limits.packet)
         self._spare = Spare()
         self._epoll = select.epoll()
-        self._peers: dict[int, Peer] = {}
+        self._peers = bridge.peers
         #: what epoll looks for at each client; a client is not there while it is not looked at
         self._interests: dict[int, int] = {}
         #: what Requests and answers may come for, by the descriptors of the KSocks
@@ -192,7 +192,6 @@ class Server:
         except OSError:
             self._refuse(connected, counts.NO_DESCRIPTORS, "no descriptor is free")
         else:
-            self._peers[peer.fd] = peer
             self._look_for(peer, _IN)
 
     def _may_connect(self, uid: int) -> bool:
@@ -246,22 +245,17 @@ class Server:
                 has_lost = True
                 continue
             self._look_for(peer, (0 if peer.is_at_end else _IN) | (_OUT if peer.backlog.count else 0))
-            if peer.calls is not None:
-                self._look_for_calls(peer, peer.calls)
+            calls = peer.calls
+            if calls is None:
+                continue
+            if peer.is_gone:
+                # Nobody can receive Requests and answers any more.
+                self._callers.pop(calls.fileno(), None)
+                calls.close()
+            elif calls.fileno() >= 0 and calls.fileno() not in self._callers:
+                self._epoll.register(calls.fileno(), _IN)
+                self._callers[calls.fileno()] = calls
         return has_lost
-
-    def _look_for_calls(self, peer: Peer, calls: Calls) -> None:
-        """Wait for Requests and answers, unless nobody can receive them any more."""
-        if peer.is_gone:
-            self._forget_calls(peer)
-            calls.close()
-        elif calls.fileno() >= 0 and calls.fileno() not in self._callers:
-            self._epoll.register(calls.fileno(), _IN)
-            self._callers[calls.fileno()] = calls
-
-    def _forget_calls(self, peer: Peer) -> None:
-        if peer.calls is not None and self._callers.pop(peer.calls.fileno(), None) is not None:
-            self._epoll.unregister(peer.calls.fileno())
 
     def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
         """Wait for these events at a client; None is not even for its end."""
@@ -279,9 +273,10 @@ class Server:
         self._interests[peer.fd] = interest
 
     def _disconnect(self, peer: Peer) -> None:
-        self._look_for(peer, None)
-        del self._peers[peer.fd]
-        self._forget_calls(peer)
+        # What is closed leaves epoll.
+        self._interests.pop(peer.fd, None)
+        if peer.calls is not None:
+            self._callers.pop(peer.calls.fileno(), None)
         self._bridge.disconnect(peer)
         self._had_clients |= not peer.only_looks
 
@@ -304,7 +299,3 @@ class Server:
             if left <= 0:
                 return
             self._turn(left)
-
-
-def _leave_to_the_loop(number: int, frame: Optional[FrameType]) -> None:
-    """The wakeup descriptor tells the loop."""
