@@ -56,6 +56,22 @@ def fill(running: Daemon, publisher: Client) -> int:
     return sent
 
 
+@pytest.mark.parametrize("controls", [(), ("blocking/soft/discard",)], ids=["queue", "discard"])
+def test_what_a_client_asks_for_comes_also_if_there_is_no_room(
+    daemon: StartDaemon, controls: tuple[str, ...]
+) -> None:
+    running = daemon("--max-queued", "10")
+    with reader(running, *controls) as slow:
+        flood(running)
+        slow.control("kbus/serve", "x")
+        slow.control("kbus/call", b"17\0nobody\0")
+        asked = slow.dropped(PATIENCE) or {}
+        assert sum(asked.values()) == sum(running.dropped().values()) > FLOOD // 2
+        came = {message.key: message.payload for message in iter(lambda: slow.receive(0), None) if message}
+        assert came[b"kbus/served"] == b"x\0\0"
+        assert came[b"kbus/answer"] == b"17\0no-replier\0"
+
+
 def test_soft_queue_is_the_default_and_keeps_everything(daemon: StartDaemon) -> None:
     for controls in ((), ("blocking/soft/queue",)):
         running = daemon(name=f"queue{len(controls)}")

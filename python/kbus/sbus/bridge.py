@@ -202,11 +202,11 @@ class Bridge:
             # What the rules withhold is not told: it would say that there are such messages.
             own = {each: count for each, count in peer.counts.dropped.items() if each not in counts.UNTOLD}
             dropped = json.dumps(own, sort_keys=True).encode()
-            self.traffic.send([peer], [packets.build(CMSG, packets.DROPPED, dropped)], None)
+            peer.send(packets.build(CMSG, packets.DROPPED, dropped), None, is_answer=True)
         elif key == STATS and peer.identity.credentials.uid in (0, os.geteuid()):
             peer.looked += 1
-            told = counts.pieces(self.stats())
-            self.traffic.send([peer], [packets.build(CMSG, STATS, piece) for piece in told], None)
+            for piece in counts.pieces(self.stats()):
+                peer.send(packets.build(CMSG, STATS, piece), None, is_answer=True)
         elif calling.is_about_calls(key):
             self._take_call(peer, key, payload)
         elif peer.settings.apply(key):
@@ -239,7 +239,7 @@ class Bridge:
             raise Dropped("the process that connected has ended", counts.CREDENTIALS)
         own = peer.identity.credentials.key()
         credentials = self._server + b"/" + own if self._server else own
-        self.traffic.send([peer], [packets.build(CMSG, secret.WHOAMI, credentials)], None)
+        peer.send(packets.build(CMSG, secret.WHOAMI, credentials), None, is_answer=True)
 
     def _follow(self, peer: Peer) -> None:
         """Do what follows from new settings of flood control."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Optional, Union
 from .. import Ksock, Message, MessageId, Request, reply_to
 from ..answering import settle
 from ..failed import failed_reply, is_good
-from . import packets
+from . import counts, packets
 from .access import PUBLISH, SUBSCRIBE, Denied
 from .counts import UNKNOWN_REQUEST, Dropped
 from .keymap import KeyMap
@@ -215,7 +215,8 @@ class Calls:
             ended = _send_reply(self._opened(), reply_to(request, data))
         except OSError as error:
             # It still owes one.
-            raise Unknown(f"the reply fails: {error.strerror}") from error
+            cause = counts.TOO_LARGE if error.errno == errno.EMSGSIZE else UNKNOWN_REQUEST
+            raise Dropped(f"the reply fails: {error.strerror}", cause) from error
         del self._owed[token]
         if ended:
             raise Unknown(f"the reply fails: {ended}")
@@ -231,7 +232,7 @@ class Calls:
         return DENIED
 
     def _send(self, kind: bytes, first: bytes, second: bytes) -> None:
-        self._peer.send(_packet(kind, first, second), None)
+        self._peer.send(_packet(kind, first, second), None, is_answer=True)
 
     def _check_length(self, begin: bytes, data: bytes) -> None:
         """Raise OSError if a packet that begins like that, and has this data, is too long for a client."""
@@ -274,7 +275,7 @@ class Calls:
         packet = _packet(ANSWER, token, status, message.data or b"")
         if len(packet) > self._most:
             packet = _packet(ANSWER, token, TOO_LARGE)
-        self._peer.send(packet, None)
+        self._peer.send(packet, None, is_answer=True)
 
 
 def _packet(kind: bytes, first: bytes, second: bytes, data: bytes = b"") -> bytes:

@@ -108,10 +108,11 @@ class Peer:
             self.is_doomed = cause
         self.has_changed()
 
-    def send(self, packet: bytes, publisher: Optional[Peer]) -> bool:
+    def send(self, packet: bytes, publisher: Optional[Peer], is_answer: bool = False) -> bool:
         """Send a packet, or do with it what flood control says. Returns False if it is dropped.
 
-        ``publisher`` is the client who published it, if it matters who that was.
+        ``publisher`` is the client who published it, if it matters who that was. What this client has asked
+        for is queued whatever it has asked for otherwise, over the limit if need be.
         """
         if not self.backlog.count and not self.is_gone:
             try:
@@ -123,7 +124,7 @@ class Peer:
                 self.counts.delivered += 1
                 return True
         self.has_changed()
-        return self._keep(packet, publisher)
+        return self._keep(packet, publisher, is_answer)
 
     def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> None:
         """Send packets, which ``sender`` has laid out; otherwise like ``send``."""
@@ -155,15 +156,16 @@ class Peer:
         self.release()
         self.has_changed()
 
-    def _keep(self, packet: bytes, publisher: Optional[Peer]) -> bool:
+    def _keep(self, packet: bytes, publisher: Optional[Peer], is_answer: bool) -> bool:
         if self.is_gone or self.is_doomed:
             self.counts.dropped[counts.LEFT] += 1
             return False
         settings = publisher.settings if publisher is not None else None
         what = flow.outcome(self.settings, settings, not self._has_room(packet))
         waits = what == flow.BLOCK
-        if waits and not self._has_room(packet, OVER_QUEUED, OVER_PACKETS * self._limits.packet):
-            what = flow.outcome(self.settings, None, is_full=True)
+        if waits or (is_answer and what == flow.DISCARD):
+            is_full = not self._has_room(packet, OVER_QUEUED, OVER_PACKETS * self._limits.packet)
+            what = flow.outcome(self.settings, None, is_full) if is_full else flow.BLOCK
         if what == flow.ERROR:
             when = "a message would have to wait" if self.settings.soft == flow.ERROR else "its queue is full"
             self.doom(f"it asked for that if {when}")
