@@ -106,7 +106,11 @@ def settle(replier: Sender, reply: Message, error: OSError) -> int:
     if error.errno in _NOBODY_WAITS:
         return error.errno
     if error.errno != errno.ENOBUFS:
-        raise error
+        try:
+            raise error
+        finally:
+            # Its traceback has this frame. A cycle would stay where nothing looks for them.
+            del error
     # This may be about the replier's own memory. But if the Request is over, a second reply is not expected.
     unreplied = replier.num_unreplied_to()
     try:

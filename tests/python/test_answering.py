@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -103,3 +106,21 @@ def test_another_error_is_raised_again(number: int) -> None:
     with pytest.raises(OSError) as caught:
         settle(Bus(), REPLY, error)
     assert caught.value is error
+
+
+def test_an_error_that_is_raised_again_is_in_no_cycle() -> None:
+    """A program may do without a search for them, and the error knows frames, with what they were to send."""
+
+    class Refused(OSError):
+        """One that there can be a weak reference to."""
+
+    gc.disable()
+    try:
+        error = Refused(errno.EMSGSIZE, "too long")
+        left = weakref.ref(error)
+        with suppress(Refused):
+            settle(Bus(), REPLY, error)
+        del error
+        assert left() is None
+    finally:
+        gc.enable()

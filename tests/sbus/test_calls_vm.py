@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from kbus import Ksock, Message, Reply, Request, reply_to
 from kbus.failed import decode
 from kbus.sbus import Client
+from kbus.sbus.bridge import Bridge
+from kbus.sbus.bus import Bus
 from kbus.sbus.calling import (
     BUSY,
     DENIED,
@@ -27,9 +30,11 @@ from kbus.sbus.calling import (
     TIMEOUT,
     TOO_LARGE,
 )
+from kbus.sbus.limits import Limits
+from kbus.sbus.packets import SLASH
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
 from tests.kernel.module import parameter
-from tests.sbus.conftest import OpenKsock, StartDaemon
+from tests.sbus.conftest import OpenKsock, StartDaemon, connected
 from tests.sbus.running import Daemon, nothing_more, receive, settle
 
 
@@ -442,3 +447,35 @@ def test_nonsense_is_counted(daemon: StartDaemon) -> None:
         settle(client)
         assert running.dropped()["unknown-request"] == 6
         assert client.dropped(PATIENCE) == {"unknown-request": 6}
+
+
+def test_nothing_of_what_is_refused_stays(ksock: OpenKsock) -> None:
+    """Without a search for cycles, as the daemon makes none."""
+    asker = ksock()
+    asker.bind("$.taken", replier=True)
+    longest = asker.max_message_size()
+    with closing(Bus(0)) as bus:
+        bridge = Bridge(bus, SLASH, "$", Limits())
+        with connected(bridge) as peer:
+            bridge.take(peer, [b"CMSG kbus/serve\0a"])
+            asker.send_msg(Request("$.a"))
+            assert peer.calls is not None
+            peer.calls.bring()
+            asker.set_max_message_size(100_000)
+            gc.collect()
+            gc.disable()
+            try:
+                bridge.take(peer, [b"CMSG kbus/serve\0taken", b"CMSG kbus/serve\0KBUS/a"])
+                bridge.take(peer, [b"CMSG kbus/call\0t\0Nobody\0", b"CMSG kbus/call\0t\0KBUS/a\0"])
+                bridge.take(peer, [b"CMSG kbus/unserve\0b", b"CMSG kbus/reply\0002\0", b"SUB KBUS.a"])
+                with parameter("max_user_bytes", 1000):
+                    bridge.take(peer, [b"CMSG kbus/reply\0001\0" + bytes(90_000)])
+                assert gc.collect() == 0
+                bridge.take(peer, [b"CMSG kbus/reply\0001\0" + bytes(100_000)])
+                assert peer.counts.dropped["too-large"] == 1
+                assert gc.collect() == 0
+                bridge.take(peer, [b"CMSG kbus/reply\0001\0"])
+                assert final(asker).name == "$.a"
+            finally:
+                gc.enable()
+                asker.set_max_message_size(longest)
