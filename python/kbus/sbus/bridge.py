@@ -67,7 +67,7 @@ class Bridge:
         self.log = self._total.log
         # One number is for who is refused, whose packets are done nevertheless.
         self.users = Users(limits, min(MOST_NUMBER - 1, room_for_clients()))
-        self.deadlines: calling.Deadlines = {}
+        self.deadlines: calling.Deadlines = []
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = self._keymap = KeyMap(protocol, root)
         self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key), limits.packet)

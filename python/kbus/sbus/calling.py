@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Union
@@ -77,8 +78,8 @@ def is_about_calls(key: bytes) -> bool:
 def expire(deadlines: Deadlines) -> None:
     """End the calls whose time is over."""
     now = time.monotonic()
-    for calls, request in [call for call, at in deadlines.items() if at <= now]:
-        calls.expire(request)
+    while deadlines and deadlines[0][0] <= now:
+        deadlines[0][2].expire(deadlines[0][1])
 
 
 class Calls:
@@ -106,8 +107,8 @@ class Calls:
         self._most = most
         self._check = check
         self._deadlines = deadlines
-        #: the tokens of Requests that have no answer yet
-        self._asked: dict[MessageId, bytes] = {}
+        #: the tokens of Requests that have no answer yet, and when they end, None for never
+        self._asked: dict[MessageId, tuple[bytes, Optional[float]]] = {}
         #: Requests that the client is to answer, without their data, by the tokens that they have there
         self._owed: dict[bytes, Message] = {}
         self._served: set[bytes] = set()
@@ -175,8 +176,10 @@ class Calls:
 
     def _end_call(self, request: MessageId) -> bytes:
         """Forget a call that is over. Returns its token."""
-        self._deadlines.pop((self, request), None)
-        return self._asked.pop(request)
+        token, at = self._asked.pop(request)
+        if at is not None:
+            del self._deadlines[bisect_left(self._deadlines, (at, request))]
+        return token
 
     # What the client asks for.
 
@@ -185,9 +188,10 @@ class Calls:
         self._check_length(_packet(REQUEST, _LONGEST_NUMBER, key), data)
         sent = self._opened().send_msg(Request(self._keymap.name(key).decode(), data))
         self._peer.counts.published += 1
-        self._asked[sent] = token
-        if limit is not None:
-            self._deadlines[self, sent] = time.monotonic() + limit
+        at = None if limit is None else time.monotonic() + limit
+        self._asked[sent] = token, at
+        if at is not None:
+            insort(self._deadlines, (at, sent, self))
 
     def _serve(self, key: bytes) -> None:
         if len(self._served) >= MOST_SERVED:
@@ -309,5 +313,5 @@ def _limit(kind: bytes) -> Optional[float]:
     raise Unknown(f"{digits[:40]!r} is no number of milliseconds from 1 to {MOST_WAIT}")
 
 
-#: When calls end that have a limit, in seconds of the monotonic clock
-Deadlines = dict[tuple[Calls, MessageId], float]
+#: When calls end that have a limit, in seconds of the monotonic clock, the first one first
+Deadlines = list[tuple[float, MessageId, Calls]]

@@ -107,7 +107,7 @@ class Server:
             if self._traffic.frames or self._bus.queued:
                 self._turn(0)
             else:
-                due = min((bridge.bindings.tidy_at, *bridge.deadlines.values()))
+                due = min(bridge.bindings.tidy_at, bridge.deadlines[0][0] if bridge.deadlines else NEVER)
                 self._turn(None if due == NEVER else max(0.0, due - time.monotonic()))
         self._end()
 
