@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import socket
 
 import pytest
 
 from kbus import MessageId
 from kbus.sbus import calling
 from kbus.sbus.bridge import Bridge
-from kbus.sbus.calling import Calls
+from kbus.sbus.calling import NOT_POSSIBLE, Calls
+from kbus.sbus.limits import Limits
+from kbus.sbus.packets import SLASH
 from kbus.sbus.peer import Peer
 from tests.sbus.conftest import connected
 
@@ -129,3 +132,18 @@ def test_rule_calls_end_in_the_order_of_their_limits(bridge: Bridge, clock: Cloc
         calling.expire(bridge.deadlines)
         assert ksock.abandoned == [short, again, first]  # type: ignore[union-attr]
         assert not bridge.deadlines
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_rule_the_answer_to_serve_is_no_longer_than_a_packet_may_be(bus: object, more: int) -> None:
+    """A key that would make it so is not served, and what has asked for that is dropped as too long."""
+    most = 300
+    bridge = Bridge(bus, SLASH, "$", Limits(packet=most))  # type: ignore[arg-type]
+    longest = most - len(b"CMSG kbus/served\0" + b"\0" + NOT_POSSIBLE + b"\0")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        peer = bridge.connect(ours)
+        bridge.take(peer, [b"CMSG kbus/serve\0" + b"k" * (longest + more)])
+        assert peer.counts.dropped == ({"too-large": 1} if more else {})
+        assert len(calls_of(peer)._served) == 1 - more
+        bridge.disconnect(peer)

@@ -135,6 +135,8 @@ class Calls:
         if kind == SERVE:
             if b"\0" in payload:
                 raise Unknown(f"a {SERVE.decode()} of a key with a NUL")
+            if len(_packet(SERVED, payload, NOT_POSSIBLE)) > self._most:
+                raise Dropped("the answer has no room for the key", counts.TOO_LARGE)
             try:
                 self._serve(payload)
             except (Dropped, OSError) as why:
