@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,6 +14,7 @@ from kbus import MessageId
 from kbus.sbus import calling
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.calling import NOT_POSSIBLE, Calls
+from kbus.sbus.counts import Dropped
 from kbus.sbus.limits import Limits
 from kbus.sbus.packets import SLASH
 from kbus.sbus.peer import Peer
@@ -147,3 +149,30 @@ def test_rule_the_answer_to_serve_is_no_longer_than_a_packet_may_be(bus: object,
         assert peer.counts.dropped == ({"too-large": 1} if more else {})
         assert len(calls_of(peer)._served) == 1 - more
         bridge.disconnect(peer)
+
+
+def test_rule_ksocks_of_clients_leave_what_is_reserved(bus: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a descriptor, of which a client has two; only root and the daemon's own user have the last."""
+    monkeypatch.setattr("kbus.sbus.bridge.room_for_clients", lambda: 26)
+    bridge = Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        peers = []
+        for uid in range(1001, 1005):
+            monkeypatch.setattr("kbus.sbus.identity.peer_credentials", lambda _, uid=uid: (1, uid, uid))
+            while True:
+                try:
+                    bridge.users.check_clients(uid)
+                except Dropped:
+                    break
+                peer = stack.enter_context(connected(bridge))
+                peers.append(peer)
+                bridge.take(peer, [b"CMSG kbus/serve\0a"])
+        served = [peer for peer in peers if calls_of(peer)._ksock is not None]
+        assert 2 * len(peers) + len(served) <= 2 * (26 - 3)
+        assert len(served) > 10
+        for _ in range(3):
+            bridge.users.check_clients(0)
+            bridge.users.connect(0)
+        for peer in served:
+            calls_of(peer).close()
+        assert bridge.users.callers == 0

@@ -7,7 +7,7 @@ import socket
 
 from kbus.sbus.counts import Counts
 from kbus.sbus.identity import Identity
-from kbus.sbus.limits import Limits, User
+from kbus.sbus.limits import Limits, Users
 from kbus.sbus.peer import Peer, Total
 from kbus.sbus.reading import Reader
 
@@ -26,7 +26,8 @@ class LeftMeanwhile(socket.socket):
 def client_of(connected: socket.socket) -> Peer:
     """A client that has connected like that."""
     identity = Identity(connected)
-    return Peer(connected, identity, 1, Limits(), Total(), User(identity.credentials.uid))
+    user = Users(Limits(), 1).connect(identity.credentials.uid)
+    return Peer(connected, identity, 1, Limits(), Total(), user)
 
 
 def test_a_client_leaves_with_mail_unread_while_its_last_packets_are_read() -> None:

@@ -124,6 +124,7 @@ class Calls:
             self._ksock.close()
             self._ksock = None
             self._peer.user.callers -= 1
+            self._peer.user.users.callers -= 1
         while self._asked:
             self._end_call(next(iter(self._asked)))
         self._owed.clear()
@@ -248,10 +249,12 @@ class Calls:
     def _opened(self) -> Ksock:
         """The KSock, from the first use on. Raises OSError if there can be no further one."""
         if self._ksock is None:
-            if self._peer.user.callers >= MOST_CALLERS:
+            user = self._peer.user
+            if user.callers >= MOST_CALLERS or user.users.left(user.uid) < 1:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self._ksock = Ksock(self._device, nonblocking=True)
-            self._peer.user.callers += 1
+            user.callers += 1
+            user.users.callers += 1
         return self._ksock
 
     # What KBUS brings.

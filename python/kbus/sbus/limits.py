@@ -80,11 +80,12 @@ class User:
 
     ``clients`` counts connections, from accept on, ``callers`` those of them that have a KSock of their own.
     ``queued_bytes`` are what queues for its clients take. ``wildcards`` is how much work their patterns with
-    ``*`` are.
+    ``*`` are. ``users`` are all of them.
     """
 
-    def __init__(self, uid: int) -> None:
+    def __init__(self, uid: int, users: Users) -> None:
         self.uid = uid
+        self.users = users
         self.clients = 0
         self.callers = 0
         self.subscriptions = 0
@@ -113,6 +114,7 @@ class Users:
         self._most_clients = most_clients
         self._reserved = min(_RESERVED, most_clients // 8)
         self._clients = 0
+        self.callers = 0
         self._users: dict[int, User] = {}
 
     def __iter__(self) -> Iterator[User]:
@@ -125,18 +127,19 @@ class Users:
         most = self._limits.user_clients
         if most is not None and clients >= most:
             raise Dropped(f"user {uid} has {most} clients (--max-user-clients)", USER_CLIENTS)
-        left = self._most_clients - self._clients
-        least = 1
-        if uid not in (0, os.geteuid()):
-            left -= self._reserved
-            least = clients + 1 if most is None else 1
-        if left < least:
+        left = self.left(uid)
+        if left < (clients + 1 if most is None and uid not in (0, os.geteuid()) else 1):
             why = f"user {uid} has {clients} clients and leaves {max(left, 0)} to others (--max-user-clients)"
             raise Dropped(why, USER_CLIENTS)
 
+    def left(self, uid: int) -> int:
+        """Return for how many more connections of a user there is room; two KSocks take that of one."""
+        left = self._most_clients - self._clients - (self.callers + 1) // 2
+        return left if uid in (0, os.geteuid()) else left - self._reserved
+
     def connect(self, uid: int) -> User:
         """Count one more connection of a user."""
-        user = self._users.setdefault(uid, User(uid))
+        user = self._users.setdefault(uid, User(uid, self))
         self._clients += 1
         user.clients += 1
         return user
