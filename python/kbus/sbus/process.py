@@ -47,30 +47,35 @@ class Background:
 class PidFile:
     """A file with this process's id, locked as long as the process lives, and taken away in the end.
 
-    Raises Failure if it cannot be written, or a daemon that lives has it.
+    Raises Failure if it cannot be written, or is locked: by a daemon that lives, or whoever else may open it.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, mode: int = 0o644) -> None:
         self._path: Optional[str] = path
+        links = 0
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(self._fd, 0)
-                os.write(self._fd, b"%d\n" % os.getpid())
-            except OSError:
-                os.close(self._fd)
-                raise
+            # The daemon that had it may have taken it away between open and flock.
+            while not links:
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+                try:
+                    fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.ftruncate(self._fd, 0)
+                    os.write(self._fd, b"%d\n" % os.getpid())
+                    links = os.fstat(self._fd).st_nlink
+                finally:
+                    if not links:
+                        os.close(self._fd)
         except BlockingIOError:
-            raise Failure(f"{path}: the daemon that wrote it still lives") from None
+            raise Failure(f"{path}: its daemon still lives, or another process has locked it") from None
         except OSError as error:
             raise Failure(f"{path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Take it away. Can be repeated."""
+        """Take it away, unless another file is there by now. Can be repeated."""
         if self._path is not None:
             with suppress(OSError):
-                os.unlink(self._path)
+                if os.path.samestat(os.lstat(self._path), os.fstat(self._fd)):
+                    os.unlink(self._path)
             os.close(self._fd)
             self._path = None
 
