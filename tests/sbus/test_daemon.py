@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
-from contextlib import suppress
+import tempfile
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from kbus.cli.failures import Failure
+from kbus.sbus.address import Address
 from kbus.sbus.bridge import STATS
 from kbus.sbus.limits import OVER_PACKETS, Limits
+from kbus.sbus.listening import Listening
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
@@ -191,6 +196,68 @@ def test_rule_a_live_socket_is_not_replaced(tmp_path: Path, kind: int) -> None:
         with pytest.raises(BlockingIOError):
             live.recv(1) if kind == socket.SOCK_DGRAM else live.accept()
     Daemon(tmp_path, prepare=use_no_kbus).stop()
+
+
+def test_rule_no_stranger_keeps_it_from_beginning(tmp_path: Path) -> None:
+    """A directory can be locked by whoever may read it."""
+    directory = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    Daemon(tmp_path, prepare=use_no_kbus).stop()
+    os.close(directory)
+
+
+def test_rule_one_of_many_replaces_a_dead_socket(tmp_path: Path) -> None:
+    """Of those that begin at the same time, and nothing but its socket is left."""
+    path = tmp_path / "sbus.socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
+        dead.bind(str(path))
+    begin, end = os.pipe(), os.pipe()
+    told, tell = os.pipe()
+    pids = []
+    for _ in range(8):
+        pids.append(os.fork())
+        if not pids[-1]:
+            os.close(begin[1])
+            os.close(end[1])
+            os.read(begin[0], 1)
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(closing(Listening(Address(path=str(path)), 0o700, None, False)))
+                    os.write(tell, b"+")
+                except Failure:
+                    os.write(tell, b"-")
+                os.read(end[0], 1)
+            os._exit(0)
+    os.close(begin[1])
+    assert sorted(os.read(told, 1) for _ in pids) == [b"+", *[b"-"] * 7]
+    assert os.listdir(tmp_path) == [path.name]
+    os.close(end[1])
+    for pid in pids:
+        os.waitpid(pid, 0)
+    for fd in (begin[0], end[0], told, tell):
+        os.close(fd)
+
+
+@pytest.mark.parametrize("length", [90, 107])
+def test_a_path_as_long_as_an_address(length: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="sbus") as directory:
+        running = Daemon(
+            Path(directory), name="n" * (length - len(f"{directory}/.socket")), prepare=use_no_kbus
+        )
+        assert len(running.path) == length
+        assert os.stat(running.path).st_mode & 0o777 == 0o700
+        running.stop()
+
+
+def test_rule_a_file_beside_the_socket_stays(tmp_path: Path) -> None:
+    """Also if its name is that of the socket and the daemon's process id."""
+
+    def be_beside() -> None:
+        use_no_kbus()
+        (tmp_path / f"sbus.socket.{os.getpid()}").write_text("precious")
+
+    Daemon(tmp_path, prepare=be_beside).stop()
+    assert [path.read_text() for path in tmp_path.glob("sbus.socket.*")] == ["precious"]
 
 
 def test_what_waits_for_its_turn_at_the_end_has_it(without_kbus: StartDaemon) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Optional
 
 from ..cli.failures import Failure
 from .address import Address, made_up
+from .process import PidFile
 
 #: Connections that wait to be accepted; others wait in connect(), each process in its turn. A new client
 #: waits for all of them, and one user can fill this, so it is short.
@@ -45,27 +45,27 @@ class Listening:
             if not self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 self.socket.listen(_BACKLOG)
             self.socket.setblocking(False)
-        except OSError as error:
+        except (OSError, Failure) as error:
             self.socket.close()
-            raise Failure(f"{self.address}: {error.strerror}") from error
+            raise Failure(f"{self.address}: {getattr(error, 'strerror', None) or error}") from error
 
     def _appear(self, path: str, mode: int, group: Optional[int], replace: bool) -> None:
-        temporary = f"{path}.{os.getpid()}"
-        with _only_one(path) as directory:
+        with contextlib.ExitStack() as stack:
+            # One daemon at a time. Strangers cannot open this file, and so cannot lock it.
+            stack.enter_context(contextlib.closing(PidFile(f"{path}.kbus-sbusd.lock", 0o600)))
             _make_way(path, replace)
-            try:
-                # Under a short name in its directory, as the temporary one may be too long for an address.
-                self.socket.bind(f"/proc/self/fd/{directory}/{os.path.basename(temporary)}")
-                # Nobody can connect before listen(), whatever the mode is.
-                if group is not None:
-                    os.chown(temporary, -1, group)
-                os.chmod(temporary, mode)
-                self.socket.listen(_BACKLOG)
-                os.rename(temporary, path)
-            except OSError:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                raise
+            directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, directory)
+            # An address has room for this, however long the path is.
+            temporary = f"/proc/self/fd/{directory}/.{os.urandom(8).hex()}"
+            self.socket.bind(temporary)
+            stack.callback(Path(temporary).unlink, missing_ok=True)
+            # Nobody can connect before listen(), whatever the mode is.
+            if group is not None:
+                os.chown(temporary, -1, group)
+            os.chmod(temporary, mode)
+            self.socket.listen(_BACKLOG)
+            os.rename(temporary, path)
             status = os.stat(path)
             self._made = (status.st_dev, status.st_ino)
 
@@ -117,17 +117,6 @@ def _inherited(fd: int) -> socket.socket:
         raise Failure(f"/dev/fd/{fd} is no SEQPACKET socket of the family UNIX")
     taken.set_inheritable(False)
     return taken
-
-
-@contextlib.contextmanager
-def _only_one(path: str) -> Iterator[int]:
-    """Keep other daemons from making a socket in the same directory, of which this is a descriptor."""
-    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        yield directory
-    finally:
-        os.close(directory)
 
 
 def _make_way(path: str, replace: bool) -> None:
