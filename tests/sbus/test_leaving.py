@@ -68,6 +68,24 @@ def test_who_waits_for_one_that_goes_goes_on(without_kbus: StartDaemon, mode: st
         slow.close()
 
 
+def test_who_has_room_in_a_queue_does_not_wait_for_other_queues(without_kbus: StartDaemon) -> None:
+    """They have all that the user may have; when there is room again, nobody would tell the publisher."""
+    running = without_kbus("--max-user-queued-bytes", str(IN_ALL))
+    with running.client() as slow, running.client() as other, running.client() as publisher:
+        for reader, key in ((slow, "slow"), (other, "other")):
+            reader.subscribe(key)
+            settle(reader)
+        publisher.control("blocking/hard/block")
+        for key, queued in (("slow", 1), ("other", IN_ALL - 2 * len(PAYLOAD))):
+            while running.stats()[0]["queued_bytes"] < queued:
+                publisher.publish(key, PAYLOAD)
+                settle(publisher)
+        for _ in range(3):
+            publisher.publish("slow", PAYLOAD)
+        wait_until(lambda: "user-queued-bytes" in running.dropped(), "one is dropped")
+        assert not waiting(running)
+
+
 def test_what_has_been_read_makes_room_in_all(without_kbus: StartDaemon) -> None:
     running = without_kbus("--max-queued-bytes-in-all", str(IN_ALL))
     for _ in range(5):

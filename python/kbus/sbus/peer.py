@@ -174,8 +174,8 @@ class Peer:
             self._discard(packet)
         else:
             self._push(packet)
-        # Of an empty queue nobody would be told that it has room.
-        if waits and publisher is not None and self.backlog.count:
+        # Of a queue that has room already nobody would be told, also if the user or all queues have none.
+        if waits and publisher is not None and not flow.is_room(publisher.settings, self._used()):
             self.publishers.add(publisher)
             publisher.waits_for.add(self)
         return what in (flow.QUEUE, flow.BLOCK)
@@ -239,13 +239,17 @@ class Peer:
 
     def release(self) -> None:
         """Let the publishers go on that need not wait for this client any more."""
-        backlog, limits = self.backlog, self._limits
-        used = max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
+        used = self._used()
         for publisher in [each for each in self.publishers if flow.is_room(each.settings, used)]:
             self.publishers.discard(publisher)
             publisher.waits_for.discard(self)
             if not publisher.waits_for:
                 publisher.has_changed()
+
+    def _used(self) -> float:
+        """How much of the queue is in use, 0 nothing, 1 all."""
+        backlog, limits = self.backlog, self._limits
+        return max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
 
     def wait_no_more(self) -> None:
         """Go on as a publisher, whoever has no room."""
