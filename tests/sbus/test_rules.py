@@ -60,6 +60,14 @@ def test_the_first_line_that_fits_decides() -> None:
     assert may(other, b"Lab/Secret/Set") == (False, True)
 
 
+def test_clients_with_the_same_rules_share_rights() -> None:
+    """However many groups else they are in, and nothing of those is remembered."""
+    rules = parse(EXAMPLE, SLASH)
+    rights = rules.of(OWN)
+    assert rules.of(OWN._replace(pid=100, groups=range(20, 30))) is rights
+    assert rules.of(OWN._replace(groups=(20, 40))) is not rights
+
+
 def test_the_example_of_the_docs() -> None:
     example = Path(__file__).parents[2] / "docs/examples/sbus_access.rules"
     rules = parse(example.read_bytes(), SLASH)
@@ -161,7 +169,7 @@ def test_clients_with_the_same_credentials_share_their_rights() -> None:
     rules = parse(EXAMPLE, SLASH)
     rights = rules.of(OWN)
     assert rules.of(OWN._replace(pid=100)) is rights
-    assert rules.of(OWN._replace(gid=11)) is not rights
+    assert rules.of(OWN._replace(uid=2)) is not rights
     for uid in range(1000):
         rules.of(OWN._replace(uid=uid))
     gc.collect()

@@ -19,6 +19,7 @@ import grp
 import os
 import pwd
 import stat
+from itertools import chain
 from typing import NamedTuple, Optional
 from weakref import WeakValueDictionary
 
@@ -73,31 +74,33 @@ class Rules:
         for number, rule in enumerate(rules):
             for what in rule.what:
                 self._tables.setdefault((what, rule.who), Table(separator)).add(rule.pattern, number)
+        self._about = frozenset(rule.who for rule in rules)
         self._rights: WeakValueDictionary[object, Rights] = WeakValueDictionary()
 
     def of(self, own: Credentials) -> Rights:
-        """Return the rights of a client with these credentials; clients that have the same share them."""
-        same = (own.uid, own.gid, own.groups)
-        rights = self._rights.get(same)
+        """Return the rights of a client with these credentials; those with the same rules share them."""
+        groups = (("group", gid) for gid in (own.gid, *own.groups))
+        # Only those that rules are about: a client may be in 65,536 groups.
+        who = self._about.intersection(chain((EVERYBODY, ("user", own.uid)), groups))
+        rights = self._rights.get(who)
         if rights is None:
-            rights = self._rights[same] = Rights(self, own)
+            rights = self._rights[who] = Rights(self, who)
         return rights
 
-    def tables(self, what: str, own: Credentials) -> list[Table[int]]:
-        """Return where the rules are that are for a client with these credentials."""
-        who = [EVERYBODY, ("user", own.uid), *(("group", gid) for gid in {own.gid, *own.groups})]
+    def tables(self, what: str, who: frozenset[Who]) -> list[Table[int]]:
+        """Return where the rules are that are for a client who is all of these."""
         return [self._tables[what, each] for each in who if (what, each) in self._tables]
 
 
 class Rights:
-    """What the rules mean for clients with the same credentials.
+    """What the rules mean for clients with the same rules.
 
     ``names`` are the message names of keys that they may publish to, as far as those have been asked for.
     """
 
-    def __init__(self, rules: Rules, own: Credentials) -> None:
+    def __init__(self, rules: Rules, who: frozenset[Who]) -> None:
         self._rules = rules
-        self._tables = {what: rules.tables(what, own) for what in _DENIED}
+        self._tables = {what: rules.tables(what, who) for what in _DENIED}
         self.names: dict[bytes, bytes] = {}
         self._readable: dict[bytes, bool] = {}
 

@@ -9,10 +9,10 @@ import os
 import select
 import socket
 import struct
-from array import array
+from collections.abc import Iterator
 from typing import Optional
 
-from .mmsg import failure, libc
+from .mmsg import libc
 from .secret import Credentials
 
 #: pid, uid and gid; the latter two have no sign
@@ -20,8 +20,7 @@ _UCRED = struct.Struct("=i2I")
 #: the kernel's numbers, which Python does not name
 _SO_PEERGROUPS = 59
 _SO_PEERPIDFD = 77
-#: Python passes no larger buffer. Of whoever has more groups the C library is asked.
-_SOME_GROUPS, _MOST_GROUPS = 256, 65536
+_MOST_GROUPS = 65536
 
 
 class Identity:
@@ -36,7 +35,7 @@ class Identity:
 
     def __init__(self, connected: socket.socket) -> None:
         pid, uid, gid = peer_credentials(connected)
-        self.credentials = Credentials(gid, uid, pid, _groups(connected))
+        self.credentials = Credentials(gid, uid, pid, Groups(connected))
         self._process = _process(connected, pid)
 
     def holds(self) -> bool:
@@ -54,28 +53,30 @@ class Identity:
             self._process = None
 
 
+class Groups:
+    """The supplementary groups of the process that connected a socket.
+
+    The kernel is asked each time, as 65,536 of them would take megabytes here, for each client.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+
+    def __iter__(self) -> Iterator[int]:
+        groups = (ctypes.c_uint32 * _MOST_GROUPS)()
+        size = ctypes.c_uint32(ctypes.sizeof(groups))
+        # Python's getsockopt() has no room for more than 256.
+        fd = self._connected.fileno()
+        if libc.getsockopt(fd, socket.SOL_SOCKET, _SO_PEERGROUPS, groups, ctypes.byref(size)):
+            return iter(())
+        return iter(groups[: size.value // ctypes.sizeof(ctypes.c_uint32)])
+
+
 def peer_credentials(connected: socket.socket) -> tuple[int, int, int]:
     """Return the pid, uid and gid of the process that connected. Raises OSError if it is no Unix socket."""
     data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, gid = _UCRED.unpack(data)
     return pid, uid, gid
-
-
-def _groups(connected: socket.socket) -> frozenset[int]:
-    try:
-        data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _SOME_GROUPS * 4)
-    except OSError as error:
-        return _all_groups(connected) if error.errno == errno.ERANGE else frozenset()
-    return frozenset(array("I", data))
-
-
-def _all_groups(connected: socket.socket) -> frozenset[int]:
-    groups = (ctypes.c_uint32 * _MOST_GROUPS)()
-    size = ctypes.c_uint32(ctypes.sizeof(groups))
-    arguments = (socket.SOL_SOCKET, _SO_PEERGROUPS, groups, ctypes.byref(size))
-    if libc.getsockopt(connected.fileno(), *arguments):
-        raise failure()
-    return frozenset(groups[: size.value // ctypes.sizeof(ctypes.c_uint32)])
 
 
 def _process(connected: socket.socket, pid: int) -> Optional[int]:

@@ -7,6 +7,7 @@ Source: the protocol text, 'Secret messages', and the bridge's specification.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .. import abi
@@ -40,7 +41,7 @@ class Credentials(NamedTuple):
     gid: int
     uid: int
     pid: int
-    groups: frozenset[int] = frozenset()
+    groups: Iterable[int] = ()
 
     def key(self) -> bytes:
         """Return them as the beginning of a routing key, without a separator at the end."""
