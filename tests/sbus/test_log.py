@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+import re
+import select
+import subprocess
+import sys
+
 import pytest
 
 from kbus.sbus import log
+from tests.kernel.helpers import PATIENCE
 
 
 class Clock:
@@ -41,3 +47,30 @@ def test_some_lines_a_second(clock: Clock, capsys: pytest.CaptureFixture[str]) -
         "kbus-sbusd: z (990 lines before this are left out)",
         "kbus-sbusd: z",
     ]
+
+
+SAY = """\
+import sys
+from kbus.sbus import log
+told = log.Limited()
+told.MOST = 3000
+for number in range(2000):
+    told.say("x" * 90)
+print("done", flush=True)
+sys.stdin.read(1)
+told.say("last")
+"""
+
+
+def test_rule_nobody_needs_to_read_it() -> None:
+    """What a pipe has no room for is left out, which the next line says."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", SAY], **pipes) as process:  # type: ignore[call-overload]
+        assert select.select([process.stdout], [], [], PATIENCE)[0], "it goes on"
+        told = [process.stderr.readline() for _ in range(100)]
+        process.stdin.write(b"+")
+        process.stdin.flush()
+        told += process.stderr.readlines()
+    last = re.fullmatch(rb"kbus-sbusd: last \((\d+) lines before this are left out\)\n", told.pop())
+    assert last is not None
+    assert told == [b"kbus-sbusd: " + b"x" * 90 + b"\n"] * (2000 - int(last[1]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import sys
 import syslog
 import time
@@ -20,13 +21,17 @@ def go_to_background() -> None:
     syslog.openlog("kbus-sbusd", syslog.LOG_PID, syslog.LOG_DAEMON)
 
 
-def say(text: str) -> None:
-    """Tell one line. Nothing comes of it if that fails: the daemon serves on."""
+def say(text: str) -> bool:
+    """Tell one line. Returns False if that fails, or would have to wait: the daemon serves on."""
     if _in_background:
         syslog.syslog(printable(text))
-    else:
-        with contextlib.suppress(OSError):
-            print(printable(f"kbus-sbusd: {text}"), file=sys.stderr, flush=True)
+        return True
+    with contextlib.suppress(OSError):
+        if select.select((), (2,), (), 0)[1]:
+            # A pipe that has room takes so much at once.
+            print(printable(f"kbus-sbusd: {text}")[: select.PIPE_BUF - 1], file=sys.stderr, flush=True)
+            return True
+    return False
 
 
 class Limited:
@@ -47,5 +52,5 @@ class Limited:
             self._untold += 1
             return
         self._told += 1
-        say(f"{text} ({self._untold} lines before this are left out)" if self._untold else text)
-        self._untold = 0
+        line = f"{text} ({self._untold} lines before this are left out)" if self._untold else text
+        self._untold = 0 if say(line) else self._untold + 1
