@@ -7,6 +7,8 @@ import itertools
 import os
 import resource
 import signal
+import socket
+import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 from kbus.sbus import Client
-from kbus.sbus.listening import Listening
+from kbus.sbus.listening import MOST_WAITING, Listening
+from tests.kernel.helpers import wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
 from tests.sbus.running import Daemon, daemon, nothing_more, receive, settle
@@ -128,3 +131,122 @@ def test_rule_the_end_may_come_as_soon_as_the_path_is_there(tmp_path: Path) -> N
     assert running.wait() == 0
     assert not os.path.exists(running.path)
     assert not pid_file.exists()
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract", "inherited"])
+def test_rule_who_connects_while_it_ends_is_heard_or_sees_an_error(tmp_path: Path, kind: str) -> None:
+    """Those who wait to be accepted are heard; who waits in connect() meanwhile is heard, or refused."""
+    where = str(tmp_path / "sbus.socket")
+    with ExitStack() as stack:
+        options: tuple[str, ...] = ()
+        if kind == "abstract":
+            where = f"/dev/unix/abstract/00{os.urandom(16).hex()}"
+            options = ("-a", where)
+        elif kind == "inherited":
+            made = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            made.bind(where)
+            made.listen(100)
+            options = ("-a", f"/dev/fd/{made.fileno()}")
+        running = Daemon(tmp_path, "--grace", "10", *options, prepare=use_no_kbus)
+        running.path = where
+        client = stack.enter_context(subscriber(running))
+        running.signal(signal.SIGSTOP)
+        sent: list[int] = []
+
+        def send(number: int) -> None:
+            with suppress(ConnectionError, FileNotFoundError), running.client() as leaving:
+                leaving.publish("a", b"%d" % number)
+                sent.append(number)
+
+        senders = [threading.Thread(target=send, args=(number,)) for number in range(60)]
+        for sender in senders:
+            sender.start()
+        accepted = 60 if kind == "inherited" else MOST_WAITING
+        wait_until(lambda: len(sent) == accepted, "as many have sent as may wait to be accepted")
+        if kind == "inherited":
+            made.close()
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGCONT)
+        came = [int(message.payload) for message in client]
+        for sender in senders:
+            sender.join()
+        assert sorted(came) == sorted(sent)
+        assert running.wait() == 0
+
+
+def test_rule_who_is_refused_while_it_ends_is_heard(tmp_path: Path) -> None:
+    """For lack of descriptors; each of those who wait to be accepted."""
+    running = Daemon(tmp_path, "--grace", "10", prepare=use_no_kbus)
+    with subscriber(running) as client:
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (_used(running),) * 2)
+        running.signal(signal.SIGSTOP)
+        for number in range(10):
+            with running.client() as leaving:
+                leaving.publish("a", b"%d" % number)
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGCONT)
+        assert [message.payload for message in client] == [b"%d" % number for number in range(10)]
+    assert running.wait() == 0
+
+
+def test_rule_who_publishes_while_it_ends_is_heard_or_sees_an_error(tmp_path: Path) -> None:
+    """Also one that has nothing to send when the daemon looks, and sends at once when that has come."""
+    for _ in range(20):
+        running = Daemon(tmp_path, "--grace", "10", prepare=use_no_kbus)
+        with subscriber(running) as client:
+            running.signal(signal.SIGTERM)
+            sent = came = 0
+            with suppress(ConnectionError):
+                while True:
+                    client.publish("a")
+                    sent += 1
+                    came += len(receive(client, 1))
+            assert came == sent
+        assert running.wait() == 0
+
+
+def fill(running: Daemon, mode: str, publisher: Client, behind: str = "a") -> int:
+    """Publish to "a" until the publisher has to wait, then to ``behind`` until its socket is full.
+
+    Returns how many messages were sent to ``behind`` since.
+    """
+    publisher.control(f"blocking/{mode}/block")
+    settle(publisher)
+    publisher.set_blocking(False)
+    count = first = 0
+    while True:
+        try:
+            publisher.publish("a" if not first else behind, b"%d %s" % (count, bytes(2000)))
+            count += 1
+        except BlockingIOError:
+            if first:
+                return count if behind == "a" else count - first
+            if any(each.get("waits") for each in running.stats()):
+                first = count
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_rule_who_waits_while_it_ends_is_heard(tmp_path: Path, mode: str) -> None:
+    """And waits no longer than for its subscriber to read."""
+    running = Daemon(tmp_path, "--grace", "30", "--max-queued", "100", prepare=use_no_kbus)
+    with subscriber(running) as client:
+        with running.client() as publisher:
+            sent = fill(running, mode, publisher)
+        running.signal(signal.SIGTERM)
+        came = [int(message.payload.split()[0]) for message in client]
+        assert came == list(range(sent))
+    assert running.wait() == 0
+
+
+@pytest.mark.parametrize("grace", ["0", "0.2"])
+def test_rule_who_waits_for_one_that_never_reads_is_heard_by_others_when_it_ends(
+    tmp_path: Path, grace: str
+) -> None:
+    running = Daemon(tmp_path, "--grace", grace, "--max-queued", "100", prepare=use_no_kbus)
+    with subscriber(running), running.client() as other, running.client() as publisher:
+        other.subscribe("b")
+        settle(other)
+        sent = fill(running, "hard", publisher, "b")
+        running.signal(signal.SIGTERM)
+        assert len(list(other)) == sent
+    assert running.wait() == 0

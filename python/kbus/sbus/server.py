@@ -166,19 +166,21 @@ class Server:
 
     # Clients.
 
-    def _accept(self) -> None:
-        """Let those in who wait to be accepted, or refuse them."""
+    def _accept(self) -> bool:
+        """Let those in who wait to be accepted, or refuse them. Returns False if nobody waits any more."""
         listening = self._listening.socket
         for _ in range(MOST_WAITING):
             try:
                 self._let_in(listening.accept()[0])
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     with self._spare.given_up(), suppress(OSError):
                         self._refuse(listening.accept()[0], counts.NO_DESCRIPTORS, "no descriptor is free")
-                return
+                        continue
+                return False
+        return True
 
     def _let_in(self, connected: socket.socket) -> None:
         try:
@@ -213,9 +215,13 @@ class Server:
                 # Somebody else has taken the spare descriptors.
                 connected.close()
                 return
-            while not (peer.is_at_end or peer.is_doomed):
-                self._bridge.take(peer, self._reader.read(peer))
+            self._read_to_end(peer)
             self._bridge.disconnect(peer)
+
+    def _read_to_end(self, peer: Peer) -> None:
+        """Do all that a client has sent. Its socket is shut down, so it cannot send more meanwhile."""
+        while not (peer.is_at_end or peer.is_doomed):
+            self._bridge.take(peer, self._reader.read(peer))
 
     def _read(self, peer: Peer, events: int) -> None:
         if events & _HUP and not peer.is_gone:
@@ -283,19 +289,29 @@ class Server:
     # The end.
 
     def _end(self) -> None:
-        """Take no more clients, deliver what has been published, and give the slow ones some time."""
-        self._listening.take_away()
-        self._accept()
-        self._epoll.unregister(self._listening.socket.fileno())
-        self._listening.close()
+        """Take no more clients and packets, deliver what has been sent, and give the slow ones some time."""
         deadline = time.monotonic() + self._grace
-        # When nothing can be read any more, all that was published has been sent.
-        while self._turn(0) and time.monotonic() < deadline:
+        listening = self._listening
+        listening.take_away()
+        if listening.address.fd is None:
+            # Nobody can connect any more. An inherited socket may serve another daemon after this one.
+            listening.socket.shutdown(socket.SHUT_RD)
+        while self._accept() and time.monotonic() < deadline:
             pass
-        self._traffic.drain()
-        self._attend()
-        while any(peer.backlog.count for peer in self._peers.values()):
+        self._epoll.unregister(listening.socket.fileno())
+        listening.close()
+        for peer in self._peers.values():
+            # What it has sent until now can be read, and it sees an error if it sends more.
+            peer.socket.shutdown(socket.SHUT_RD)
+        while True:
+            self._traffic.drain()
+            self._attend()
+            has_more = any(peer.backlog.count or not peer.is_at_end for peer in self._peers.values())
             left = deadline - time.monotonic()
-            if left <= 0:
-                return
+            if left <= 0 or not has_more:
+                break
             self._turn(left)
+        for peer in self._peers.values():
+            # It may have waited for one that does not read.
+            self._read_to_end(peer)
+        self._traffic.drain()
