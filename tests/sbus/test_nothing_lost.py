@@ -20,7 +20,7 @@ from kbus.sbus.listening import MOST_WAITING, Listening
 from tests.kernel.helpers import wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus
-from tests.sbus.running import Daemon, daemon, nothing_more, receive, settle
+from tests.sbus.running import Daemon, daemon, is_closed, nothing_more, receive, settle
 
 
 def subscriber(running: Daemon) -> Client:
@@ -250,3 +250,32 @@ def test_rule_who_waits_for_one_that_never_reads_is_heard_by_others_when_it_ends
         running.signal(signal.SIGTERM)
         assert len(list(other)) == sent
     assert running.wait() == 0
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_rule_who_is_disconnected_as_it_asked_is_heard(without_kbus: StartDaemon, mode: str) -> None:
+    """Of what it has sent until then. Nothing more comes to it than its socket holds."""
+    running = without_kbus("--max-packet", "20000", "--max-queued-bytes", "100000")
+    with subscriber(running) as client, running.client() as leaving, ExitStack() as stack:
+        leaving.control(f"blocking/{mode}/error")
+        leaving.subscribe("b")
+        settle(leaving)
+        # One message of each is read before the second one of the client that leaves.
+        publishers = [stack.enter_context(running.client()) for _ in range(100)]
+        for publisher in publishers:
+            settle(publisher)
+        running.signal(signal.SIGSTOP)
+        for publisher in publishers:
+            publisher.publish("b", bytes(10_000))
+        leaving.set_blocking(False)
+        sent = 0
+        with suppress(BlockingIOError):
+            while True:
+                leaving.publish("a", b"%d" % sent)
+                sent += 1
+        running.signal(signal.SIGCONT)
+        came = receive(client, sent)
+        assert came == [(b"a", b"%d" % number) for number in range(sent)]
+        assert is_closed(leaving._socket)
+        assert "is disconnected: it asked for that" in running.said()
+        assert set(running.dropped()) == {"client-left"}

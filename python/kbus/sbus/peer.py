@@ -108,6 +108,12 @@ class Peer:
             self.is_doomed = cause
         self.has_changed()
 
+    def shut(self, cause: str) -> None:
+        """Have it see that it is disconnected, and disconnected when all has been read that it has sent."""
+        self._total.log.say(f"{self!r} is disconnected: {cause}")
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.lose()
+
     def send(self, packet: bytes, publisher: Optional[Peer], is_answer: bool = False) -> bool:
         """Send a packet, or do with it what flood control says. Returns False if it is dropped.
 
@@ -168,7 +174,7 @@ class Peer:
             what = flow.outcome(self.settings, None, is_full) if is_full else flow.BLOCK
         if what == flow.ERROR:
             when = "a message would have to wait" if self.settings.soft == flow.ERROR else "its queue is full"
-            self.doom(f"it asked for that if {when}")
+            self.shut(f"it asked for that if {when}")
             self.counts.dropped[counts.LEFT] += 1
         elif what == flow.DISCARD:
             self._discard(packet)
