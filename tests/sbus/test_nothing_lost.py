@@ -279,3 +279,25 @@ def test_rule_who_is_disconnected_as_it_asked_is_heard(without_kbus: StartDaemon
         assert is_closed(leaving._socket)
         assert "is disconnected: it asked for that" in running.said()
         assert set(running.dropped()) == {"client-left"}
+
+
+def test_rule_who_waits_loses_nothing_that_is_no_message_before_it(without_kbus: StartDaemon) -> None:
+    """What is no message is taken of one that waits, and of what follows not more."""
+    running = without_kbus("--max-queued", "10")
+    with subscriber(running) as client, running.client() as publisher:
+        publisher.control("blocking/hard/block")
+        settle(publisher)
+        publisher.set_blocking(False)
+        sent = 0
+        waits = False
+        while not waits and sent < 4000:
+            try:
+                publisher.control("echo/on")
+                publisher.publish("a", b"%d %s" % (sent, bytes(500)))
+                sent += 1
+            except BlockingIOError:
+                waits = any(each.get("waits") for each in running.stats())
+        assert running.dropped() == {}
+        assert running.stats()[0]["queued_max"] <= 10 + 128
+        came = [int(payload.split()[0]) for _, payload in receive(client, sent)]
+        assert came == list(range(sent))

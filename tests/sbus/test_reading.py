@@ -47,3 +47,18 @@ def test_a_client_leaves_with_mail_unread_while_its_last_packets_are_read() -> N
     assert peer.is_doomed is None
     assert peer.counts == Counts(delivered=1)
     peer.close()
+
+
+def test_of_one_that_waits_one_packet_is_read_at_a_time() -> None:
+    """However many it had before, and often."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        peer, reader = client_of(ours), Reader(1000)
+        for number in range(50):
+            theirs.send(b"%d" % number)
+        peer.is_busy = True
+        peer.waits_for.add(peer)
+        assert [reader.read(peer) for _ in range(20)] == [[b"%d" % number] for number in range(20)]
+        peer.waits_for.clear()
+        assert len(reader.read(peer)) == 30
+        peer.close()

@@ -31,10 +31,11 @@ class Reader:
 
         ``peer.is_at_end`` is True afterwards if the client will send no more, and all has been returned. One
         packet costs least with recv_into, many with recvmmsg; a client that had many is likely to have many.
+        One that waits has one packet read, which is all that the caller has looked at.
         """
         self._turn += 1
         try:
-            if peer.is_busy or not self._turn % _PROBE:
+            if not peer.waits_for and (peer.is_busy or not self._turn % _PROBE):
                 received = self._receiver.receive(peer.fd)
                 peer.is_busy = len(received) > 1
             else:
