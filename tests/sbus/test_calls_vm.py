@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import signal
 import socket
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -317,6 +318,26 @@ def test_who_serves_and_receives_no_more_is_no_replier(daemon: StartDaemon, ksoc
         wait_until(lambda: asker.find_replier("$.a") is None, "it serves no more")
         half.send(b"MSG b\0")
         assert receive(client, 1) == [(b"b", b"")]
+
+
+@pytest.mark.parametrize("before", [0, 1, 200])
+def test_who_replies_and_closes_at_once_has_replied(
+    daemon: StartDaemon, ksock: OpenKsock, before: int
+) -> None:
+    """Whatever it has sent before the reply; a Request that it leaves open is over when it goes."""
+    running, askers = daemon(), [ksock(), ksock()]
+    with running.client() as leaving:
+        assert serve(leaving, b"a") == b""
+        for asker in askers:
+            asker.send_msg(Request("$.a"))
+        tokens = [answer(leaving, "kbus/request")[0] for _ in askers]
+        running.signal(signal.SIGSTOP)
+        for number in range(before):
+            leaving.publish("b", b"%d" % number)
+        leaving.control("kbus/reply", tokens[0] + b"\0done")
+    running.signal(signal.SIGCONT)
+    assert (final(askers[0]).name, final(askers[1]).name) == ("$.a", "$.KBUS.Replier.Ignored")
+    assert running.dropped() == {}
 
 
 def test_rules_are_for_requests_too(daemon: StartDaemon, tmp_path: Path, ksock: OpenKsock) -> None:

@@ -53,9 +53,7 @@ class Reader:
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
         """Tell empty packets from the end, which looks the same but for its repetition."""
-        poll = select.poll()
-        poll.register(peer.fd, select.POLLRDHUP)
-        if not poll.poll(0):
+        if not is_closed(peer, select.POLLRDHUP):
             return received
         while received and not received[-1]:
             received.pop()
@@ -72,6 +70,13 @@ class Reader:
             else:
                 peer.is_at_end = True
         return received
+
+
+def is_closed(peer: Peer, or_has: int = 0) -> bool:
+    """Return whether neither side can send any more, or one of these events has happened."""
+    poll = select.poll()
+    poll.register(peer.fd, or_has)
+    return bool(poll.poll(0))
 
 
 def next_is_message(peer: Peer) -> bool:

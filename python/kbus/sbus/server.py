@@ -24,7 +24,7 @@ from .identity import peer_credentials
 from .listening import MOST_WAITING, Listening
 from .peer import Peer
 from .process import Spare
-from .reading import Reader, next_is_message
+from .reading import Reader, is_closed, next_is_message
 
 _IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
 _READABLE = _IN | _HUP | select.EPOLLERR
@@ -255,9 +255,10 @@ class Server:
             if calls is None:
                 continue
             if peer.is_gone:
-                # Nobody can receive Requests and answers any more.
-                self._callers.pop(calls.fileno(), None)
-                calls.close()
+                # Nobody can receive Requests and answers any more, but replies may be among the last packets.
+                if not is_closed(peer):
+                    self._callers.pop(calls.fileno(), None)
+                    calls.close()
             elif calls.fileno() >= 0 and calls.fileno() not in self._callers:
                 self._epoll.register(calls.fileno(), _IN)
                 self._callers[calls.fileno()] = calls
