@@ -520,3 +520,42 @@ def test_killed_in_the_middle(daemon: StartDaemon) -> None:
             os.waitpid(pid, 0)
         bystander.is_served()
     wait_until(lambda: running.stats()[0]["clients"] == 1, "all have left")
+
+
+def test_no_more_can_be_waited_for(daemon: StartDaemon) -> None:
+    """New clients are refused, visibly, and so is one who serves; what they have sent is done."""
+    running = daemon()
+    watches = Path("/proc/sys/fs/epoll/max_user_watches")
+    before = watches.read_text()
+    with running.client() as client, running.client() as serving:
+        client.subscribe("a")
+        for each in (client, serving):
+            settle(each)
+        descriptors = len(os.listdir(f"/proc/{running.pid}/fd"))
+        watches.write_text("1")
+        try:
+            for number in range(5):
+                with running.client() as leaving:
+                    leaving.publish("a", b"%d" % number)
+                assert receive(client, 1) == [(b"a", b"%d" % number)]
+            with running.socket() as refused:
+                assert is_closed(refused)
+            running.signal(signal.SIGSTOP)
+            serving.control("kbus/serve", "b")
+            serving.publish("a", b"behind")
+            running.signal(signal.SIGCONT)
+            assert receive(client, 1) == [(b"a", b"behind")]
+            assert is_closed(serving._socket)
+            nothing_more(client)
+            assert len(os.listdir(f"/proc/{running.pid}/fd")) == descriptors - 2
+        finally:
+            watches.write_text(before)
+        assert serve_anew(running)
+        assert running.stats()[0]["refused"] == {"descriptors": 6}
+
+
+def serve_anew(running: Daemon) -> bool:
+    """Whether a new client can serve a key."""
+    with running.client() as client:
+        client.control("kbus/serve", "b")
+        return client.expect_control(b"kbus/served", PATIENCE).payload == b"b\0\0"

@@ -26,13 +26,14 @@ from .peer import Peer
 from .process import Spare
 from .reading import Reader, is_closed, next_is_message
 
-_IN, _OUT, _HUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP
+_IN, _OUT, _HUP, _ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP, select.EPOLLONESHOT
 _READABLE = _IN | _HUP | select.EPOLLERR
 #: What ends the daemon cleanly: all that would end it, and could be somebody's mistake.
 _ENDING = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM),
     *(signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR),
 )
+_NONE_FREE = "no descriptor is free, or no watch of epoll (fs.epoll.max_user_watches)"
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -90,7 +91,7 @@ class Server:
         self._spare = Spare()
         self._epoll = select.epoll()
         self._peers = bridge.peers
-        #: what epoll looks for at each client; a client is not there while it is not looked at
+        #: what epoll looks for at each client
         self._interests: dict[int, int] = {}
         #: what Requests and answers may come for, by the descriptors of the KSocks
         self._callers: dict[int, Calls] = {}
@@ -177,7 +178,7 @@ class Server:
             except OSError as error:
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     with self._spare.given_up(), suppress(OSError):
-                        self._refuse(listening.accept()[0], counts.NO_DESCRIPTORS, "no descriptor is free")
+                        self._refuse(listening.accept()[0], counts.NO_DESCRIPTORS, _NONE_FREE)
                         continue
                 return False
         return True
@@ -188,13 +189,13 @@ class Server:
             if not self._may_connect(uid):
                 raise Dropped("it may not connect", counts.NOT_PERMITTED)
             self._bridge.users.check_clients(uid)
-            peer = self._bridge.connect(connected)
+            # It leaves epoll when it is closed, whatever fails.
+            self._epoll.register(connected.fileno(), _IN)
+            self._interests[self._bridge.connect(connected).fd] = _IN
         except Dropped as why:
             self._refuse(connected, why.cause, str(why))
         except OSError:
-            self._refuse(connected, counts.NO_DESCRIPTORS, "no descriptor is free")
-        else:
-            self._look_for(peer, _IN)
+            self._refuse(connected, counts.NO_DESCRIPTORS, _NONE_FREE)
 
     def _may_connect(self, uid: int) -> bool:
         return self._users is None or uid in self._users
@@ -230,7 +231,7 @@ class Server:
             return
         if peer.waits_for and next_is_message(peer):
             # It is looked at again when there is room.
-            self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else None)
+            self._look_for(peer, _OUT if peer.backlog.count and not events & _HUP else _ONCE)
             return
         if not peer.is_at_end:
             self._bridge.take(peer, self._reader.read(peer))
@@ -260,24 +261,18 @@ class Server:
                     self._callers.pop(calls.fileno(), None)
                     calls.close()
             elif calls.fileno() >= 0 and calls.fileno() not in self._callers:
-                self._epoll.register(calls.fileno(), _IN)
                 self._callers[calls.fileno()] = calls
+                try:
+                    self._epoll.register(calls.fileno(), _IN)
+                except OSError:
+                    peer.shut(_NONE_FREE)
         return has_lost
 
-    def _look_for(self, peer: Peer, interest: Optional[int]) -> None:
-        """Wait for these events at a client; None is not even for its end."""
-        before = self._interests.get(peer.fd)
-        if interest == before:
-            return
-        if interest is None:
-            self._epoll.unregister(peer.fd)
-            del self._interests[peer.fd]
-            return
-        if before is None:
-            self._epoll.register(peer.fd, interest)
-        else:
+    def _look_for(self, peer: Peer, interest: int) -> None:
+        """Wait for these events at a client, and its end; with ``_ONCE`` that is told once, and not again."""
+        if interest != self._interests[peer.fd]:
             self._epoll.modify(peer.fd, interest)
-        self._interests[peer.fd] = interest
+            self._interests[peer.fd] = interest
 
     def _disconnect(self, peer: Peer) -> None:
         # What is closed leaves epoll.
@@ -290,19 +285,17 @@ class Server:
     # The end.
 
     def _end(self) -> None:
-        """Take no more clients and packets, deliver what has been sent, and give the slow ones some time."""
+        """Have connects and sends fail, deliver what was sent before, and give slow clients some time."""
         deadline = time.monotonic() + self._grace
-        listening = self._listening
-        listening.take_away()
-        if listening.address.fd is None:
+        self._listening.take_away()
+        if self._listening.address.fd is None:
             # Nobody can connect any more. An inherited socket may serve another daemon after this one.
-            listening.socket.shutdown(socket.SHUT_RD)
+            self._listening.socket.shutdown(socket.SHUT_RD)
         while self._accept() and time.monotonic() < deadline:
             pass
-        self._epoll.unregister(listening.socket.fileno())
-        listening.close()
+        self._epoll.unregister(self._listening.socket.fileno())
+        self._listening.close()
         for peer in self._peers.values():
-            # What it has sent until now can be read, and it sees an error if it sends more.
             peer.socket.shutdown(socket.SHUT_RD)
         while True:
             self._traffic.drain()
