@@ -93,6 +93,7 @@ def test_rule_an_inherited_socket(daemon: StartDaemon, place: Path, listens: boo
     path = str(place / "inherited")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as inherited:
         inherited.bind(path)
+        inherited.set_inheritable(True)
         if listens:
             inherited.listen()
         daemon("-a", f"/dev/fd/{inherited.fileno()}")
@@ -140,7 +141,7 @@ def test_rule_an_existing_path(place: Path, daemon: StartDaemon) -> None:
     [
         (("-a", "/no/such/directory/x"), "No such file or directory"),
         (("-a", "/dev/fd/77"), "Bad file descriptor"),
-        (("-d", "7"), "there is no device /dev/kbus7"),
+        (("-d", "256"), "there is no device /dev/kbus256"),
         (("-p", "/no/such/directory/x"), "No such file or directory"),
     ],
 )
