@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -12,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +125,30 @@ def _is_told(notify: socket.socket, pid: int) -> bool:
 def _run(prepare: Callable[[], None], arguments: list[str], log: Path, notify: str) -> None:
     """In the child: be the daemon."""
     try:
+        _close_what_is_not_passed()
         prepare()
         with log.open("wb") as stderr:
             os.dup2(stderr.fileno(), 2)
-        sys.stderr = os.fdopen(2, "w", closefd=False)
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))
         os.environ["NOTIFY_SOCKET"] = notify
         status = command.main(arguments)
         sys.stderr.flush()
         os._exit(status)
     except BaseException:
         traceback.print_exc()
+        sys.stderr.flush()
         os._exit(70)
+
+
+def _close_what_is_not_passed() -> None:
+    """Have the descriptors that a program which is started would have: limits count those of the daemon."""
+    # What is garbage already would close descriptors that are the daemon's by then.
+    gc.freeze()
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        # The one that was read is closed.
+        with suppress(OSError):
+            if fd > 2 and not os.get_inheritable(fd):
+                os.close(fd)
 
 
 @contextmanager
