@@ -98,7 +98,7 @@ def test_asyncio(daemon: StartDaemon) -> None:
 
 
 def test_asyncio_waits_for_room_and_for_the_end(daemon: StartDaemon) -> None:
-    running = daemon()
+    running = daemon("--grace", "60")
 
     async def talk() -> int:
         async with AsyncClient(running.path) as client:

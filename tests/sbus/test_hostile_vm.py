@@ -531,12 +531,15 @@ def test_no_more_can_be_waited_for(daemon: StartDaemon) -> None:
         client.subscribe("a")
         for each in (client, serving):
             settle(each)
-        descriptors = len(os.listdir(f"/proc/{running.pid}/fd"))
+        place = f"/proc/{running.pid}/fd"
+        descriptors = len(os.listdir(place))
         watches.write_text("1")
         try:
             for number in range(5):
+                running.signal(signal.SIGSTOP)
                 with running.client() as leaving:
                     leaving.publish("a", b"%d" % number)
+                running.signal(signal.SIGCONT)
                 assert receive(client, 1) == [(b"a", b"%d" % number)]
             with running.socket() as refused:
                 assert is_closed(refused)
@@ -547,7 +550,7 @@ def test_no_more_can_be_waited_for(daemon: StartDaemon) -> None:
             assert receive(client, 1) == [(b"a", b"behind")]
             assert is_closed(serving._socket)
             nothing_more(client)
-            assert len(os.listdir(f"/proc/{running.pid}/fd")) == descriptors - 2
+            wait_until(lambda: len(os.listdir(place)) == descriptors - 2, "nothing of them is left")
         finally:
             watches.write_text(before)
         assert serve_anew(running)
