@@ -43,6 +43,7 @@ DEBUG_TESTS := $(filter-out tests/docs/% tests/bench/% tests/sbus/%,$(VM_TESTS))
 	$(if $(filter kcsan,$(KERNEL)),,$(wildcard tests/debug)) --ignore-glob=*/test_cli_*.py \
 	--ignore-glob=*/test_rules.py \
 	--deselect=fuzz/test_fuzz_vm.py::test_one_worker_does_the_same_each_time \
+	--deselect=kernel/test_promises.py::test_a_ksock_that_is_in_an_epoll_200000_times \
 	--deselect=kernel/test_promises.py::test_what_is_charged_is_taken
 TESTS := $(VM_TESTS)
 # Of the others all tests are long.

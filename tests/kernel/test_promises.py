@@ -191,7 +191,8 @@ def test_a_ksock_that_is_in_an_epoll_200000_times(child: StartChild, ksock: Open
         os.sched_setaffinity(0, {0, 1})
         WATCHES.write_text(before)
     print([round(each, 3) for each in times])
-    assert sorted(times[1::2])[2] <= 2 * sorted(times[::2])[2]
+    # Something else may run on the machine meanwhile.
+    assert min(times[1::2]) <= 2 * min(times[::2])
 
 
 def send_and_read(ksock: Ksock, name: str, count: int) -> None:
