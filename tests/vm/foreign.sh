@@ -13,8 +13,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/kbus
 key=$({ cat "$0" "$here"/guest-bin/* && echo "$version" "$@"; } | sha256sum | cut -c1-12)
 into=$cache/$1-$key
 
-programs=(base-files base-passwd bash busybox-static coreutils dash findutils grep hostname iproute2 kmod libc-bin mount
-	ncurses-base python3 sed tmux util-linux)
+programs=(base-files base-passwd bash busybox-static coreutils dash e2fsprogs findutils grep hostname iproute2 kmod libc-bin
+	mount ncurses-base python3 sed tmux util-linux)
 
 prepare_apt() {
 	mkdir -p apt/lists/partial apt/archives/partial
