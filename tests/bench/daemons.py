@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "c" / "bin"
-PATIENCE = 30
+PATIENCE = 120
 """Seconds until a broker must listen."""
 NATS_PORT, MQTT_PORT = 4222, 1883
 

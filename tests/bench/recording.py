@@ -44,7 +44,7 @@ STEADY = 1000
 DAMAGE = 1 << 20
 """How long a capture is that is read, and what is none."""
 DATA = bytes(64)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 Figures = dict[str, float]
 
