@@ -180,8 +180,10 @@ def test_a_ksock_that_is_in_an_epoll_200000_times(child: StartChild, ksock: Open
     other.bind("$.Other")
     os.sched_setaffinity(0, {1})
     try:
-        waker, times = child(wake).pid, []
-        for _ in range(5):
+        waker = child(wake).pid
+        times: list[float] = []
+        # Something else may run on the machine meanwhile, which makes times longer, and never shorter.
+        while len(times) < 40 and (not times or min(times[1::2]) > 2 * min(times[::2])):
             for number in (signal.SIGSTOP, signal.SIGCONT):
                 os.kill(waker, number)
                 began = time.monotonic()
@@ -191,7 +193,6 @@ def test_a_ksock_that_is_in_an_epoll_200000_times(child: StartChild, ksock: Open
         os.sched_setaffinity(0, {0, 1})
         WATCHES.write_text(before)
     print([round(each, 3) for each in times])
-    # Something else may run on the machine meanwhile.
     assert min(times[1::2]) <= 2 * min(times[::2])
 
 
