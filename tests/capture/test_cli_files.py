@@ -13,7 +13,7 @@ import pytest
 from kbus import Announcement, Message, MessageId, Reply, Request, Status, abi
 from kbus.capture import pcapng
 from kbus.capture.files import Files, Policy
-from kbus.capture.order import by_recording
+from kbus.capture.series import by_recording
 from kbus.capture.summary import summarize
 from kbus.cli import main
 from kbus.cli.info import captures_in

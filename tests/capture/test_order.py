@@ -11,7 +11,7 @@ import pytest
 
 from kbus import Announcement
 from kbus.capture import Frame, Writer
-from kbus.capture.order import by_recording
+from kbus.capture.series import by_recording
 from kbus.cli import main
 from tests.capture.captures import INFO, START
 

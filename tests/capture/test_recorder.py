@@ -331,7 +331,7 @@ def _command(
     *options: str,
 ) -> int:
     """Run ``kbus record``, where this is what comes, and what becomes of it; the exit status."""
-    patch.setattr("kbus.capture.sources.Sources.ready", ready)
+    patch.setattr("kbus.capture.source.Sources.ready", ready)
     patch.setattr("os.sched_setscheduler", lambda *_: None)
     patch.setattr("kbus.capture.files.Files.append", append)
     return main(["record", "-o", str(directory), *options])
@@ -367,7 +367,7 @@ def test_the_boot_stays_what_it_was_at_the_beginning(
         return [0]
 
     monkeypatch.setattr("kbus.cli.record.boot_id", lambda: next(boots, None))
-    monkeypatch.setattr("kbus.capture.sources.Sources.ready", send_and_end)
+    monkeypatch.setattr("kbus.capture.source.Sources.ready", send_and_end)
     monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
     assert main(["record", "-o", str(tmp_path)]) == 0
     (path,) = tmp_path.iterdir()

@@ -15,13 +15,11 @@ from typing import NamedTuple, Optional
 
 from .. import names, wire
 from . import pcapng
-from .clock import WallClock
 from .files import Files
 from .frame import Origin
-from .identity import load_id
+from .identity import WallClock, load_id
 from .ring import Ring
-from .source import Source
-from .sources import HasFileno, Sources, poll_for
+from .source import HasFileno, Source, Sources, poll_for
 from .writer import origins_of, packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
@@ -143,7 +141,7 @@ class Recorder:
         else:
             if time.monotonic() < self._gather_until:
                 time.sleep(_GATHER)
-            if not self._sources.are_open and time.monotonic() >= self._open_at:
+            if not all(source.is_open for source in self._sources) and time.monotonic() >= self._open_at:
                 self._sources.open_more()
                 self._open_at = time.monotonic() + _RETRY
             due = min(self._files.due(), self._flush_at if self._length else math.inf)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..capture.header import LEFT_OUT
-from ..capture.order import by_recording
-from ..capture.series import by_any_name, each_once
+from ..capture.series import by_any_name, by_recording, each_once
 from ..capture.summary import Summary, summarize
 from . import options
 from .failures import Failure
