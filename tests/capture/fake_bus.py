@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import time
 from collections import deque
@@ -99,7 +100,7 @@ class Recording:
     """A recorder of two devices, and what it says."""
 
     def __init__(
-        self, bus: FakeBus, directory: Path, sync: str = "seal", flush: float = 0.2, **options: Any
+        self, bus: FakeBus, directory: Path, sync: float | None = math.inf, flush: float = 0.2, **options: Any
     ) -> None:
         self.said: list[str] = []
         self._idle = os.pipe()

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kbus.capture.compress import compress
 from kbus.capture.files import Policy
+from kbus.capture.part import compress
 from kbus.capture.recover import recover
 
 from .captures import capture, numbered
@@ -21,7 +22,7 @@ Journal = list[tuple[str, str]]
 
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """What is really done, in its order: ``sync``, ``link`` or ``remove``, and the name it is done to."""
+    """What is really done, in its order: ``sync``, ``rename`` or ``remove``, and the name it is done to."""
     found: Journal = []
 
     def note(call: str, what: str, name_of: Callable[..., str]) -> None:
@@ -39,7 +40,7 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
 
     note("fsync", "sync", opened)
     note("fdatasync", "sync", opened)
-    note("link", "link", lambda source, target: Path(target).name)
+    note("rename", "rename", lambda source, target: Path(target).name)
     note("unlink", "remove", lambda path: Path(path).name)
     return found
 
@@ -50,8 +51,7 @@ def test_what_is_compressed_goes_when_the_disk_has_the_other(tmp_path: Path, jou
     compress(path)
     assert journal == [
         ("sync", "lathe-0-x.pcapng.gz.part"),
-        ("link", "lathe-0-x.pcapng.gz"),
-        ("remove", "lathe-0-x.pcapng.gz.part"),
+        ("rename", "lathe-0-x.pcapng.gz"),
         ("sync", tmp_path.name),
         ("remove", "lathe-0-x.pcapng"),
     ]
@@ -63,27 +63,26 @@ def test_what_is_recovered_has_its_name_when_the_disk_has_it(tmp_path: Path, jou
     recover(source, target)
     assert journal == [
         ("sync", "x.pcapng.recovering"),
-        ("link", "x.pcapng"),
-        ("remove", "x.pcapng.recovering"),
+        ("rename", "x.pcapng"),
         ("sync", tmp_path.name),
     ]
 
 
-@pytest.mark.parametrize("sync", ["seal", "always", "never"])
-def test_a_file_is_sealed_when_the_disk_has_it(sync: str, tmp_path: Path, journal: Journal) -> None:
-    """``always``: also each time that something is written, and that the file is there."""
+@pytest.mark.parametrize("sync", [math.inf, 0.0, None])
+def test_a_file_is_sealed_when_the_disk_has_it(sync: float | None, tmp_path: Path, journal: Journal) -> None:
+    """0: also each time that something is written, and that the file is there."""
     one = files(Policy(tmp_path, sync=sync))
     one.append(blocks(1, 10), [10], [0])
     one.tick()
     one.finish()
     (path,) = tmp_path.iterdir()
     name, part = path.name, f"{path.name}.part"
-    sealed = [("sync", part), ("link", name), ("remove", part), ("sync", tmp_path.name)]
+    sealed = [("sync", part), ("rename", name), ("sync", tmp_path.name)]
     assert (
         journal
         == {
-            "seal": sealed,
-            "always": [("sync", tmp_path.name), ("sync", part), *sealed],
-            "never": [("link", name), ("remove", part)],
+            math.inf: sealed,
+            0.0: [("sync", tmp_path.name), ("sync", part), *sealed],
+            None: [("rename", name)],
         }[sync]
     )

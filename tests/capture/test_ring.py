@@ -41,23 +41,19 @@ def test_an_empty_ring_makes_an_empty_file(tmp_path: Path) -> None:
     assert (sequences(path), count) == ([], 0)
 
 
-def test_what_fits_into_no_file_is_divided(tmp_path: Path) -> None:
-    """What fits into none alone is dropped, and counted; all else is there."""
+def test_where_no_file_may_be_so_long_a_snapshot_goes_on_in_the_next(tmp_path: Path) -> None:
     one, ring = files(Policy(tmp_path)), Ring(1 << 20, lambda: INFO)
     one.begin()
     (part,) = tmp_path.iterdir()
-    empty = part.stat().st_size
-    ring.append(blocks(1, 10), [10], [0])
-    ring.append(blocks(11, 1, data=bytes(5000)), [1], [0])
-    ring.append(blocks(12, 1), [1], [0])
-    with limited_files(empty + 600):
-        list(ring.write_out(one))
-    assert [number for path in sorted(tmp_path.iterdir()) for number in sequences(path)] == [
-        *range(1, 11),
-        12,
+    for first in range(1, 101, 50):
+        ring.append(blocks(first, 50, data=bytes(300)), [50], [0])
+    with limited_files(part.stat().st_size + 30_000):
+        ((path, count),) = ring.write_out(one)
+    assert [sequences(each) for each in sorted(tmp_path.iterdir())] == [
+        list(range(1, 51)),
+        list(range(51, 101)),
     ]
-    assert ring.too_long == [1]
-    assert ring.counts() == []
+    assert (sequences(path), count) == (list(range(51, 101)), 50)
 
 
 def test_each_load_of_the_module_has_a_file_of_its_own(tmp_path: Path) -> None:

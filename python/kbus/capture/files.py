@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import errno
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 from . import pcapng
-from .compress import Compressor
 from .header import LOST_BEFORE
-from .part import PART, PartFile, sync_directory
+from .part import PartFile, compress, sync_directory
 from .series import SUFFIX, SUFFIXES, Series, stem
 from .writer import section_start
 
@@ -26,8 +28,8 @@ class Policy:
 
     A file is sealed when it is longer than ``rotate_size``, or older than ``rotate_time``. All of the same
     series that are sealed take no more than ``keep`` with the one that is written: the oldest go, but never
-    the one that was sealed last. ``sync`` says when the disk
-    must have what was written: ``never``, ``seal``, ``always``, or every so many seconds.
+    the one that was sealed last. The disk must have what was written after ``sync``, ``inf`` is when the file
+    is sealed, and None never.
     """
 
     directory: Path
@@ -35,13 +37,7 @@ class Policy:
     rotate_time: Optional[float] = None
     keep: Optional[int] = None
     compress: bool = False
-    sync: str = "seal"
-
-    def sync_seconds(self) -> Optional[float]:
-        """Return how often the disk must have it all, 0.0 for whenever something is written, or None."""
-        if self.sync in ("never", "seal"):
-            return None
-        return 0.0 if self.sync == "always" else float(self.sync)
+    sync: Optional[float] = math.inf
 
 
 class Files:
@@ -49,7 +45,8 @@ class Files:
 
     ``info`` gives the facts of a section's header that begins now. ``say`` is told what the user should know.
     All methods raise OSError if the disk is full or fails; nothing is torn by that, and they can be called
-    again with the same.
+    again with the same. A file that could not be finished is told, counted in ``unfinished``, and the next
+    one is another.
     """
 
     def __init__(
@@ -65,9 +62,12 @@ class Files:
         self.info = info
         self._say = say
         self._series = Series(policy.directory, device, buses)
-        with suppress(OSError):
-            self._series.tidy(say)
-        self._compressor = self._begin_compressing() if policy.compress else None
+        self._compressor = ThreadPoolExecutor(1, "compressor", _be_nice)
+        if policy.compress:
+            # A crash may have come before an earlier recorder had done it.
+            for path in self._series.sealed():
+                if path.name.endswith(SUFFIX):
+                    self._compressor.submit(self._compress, path)
         self._file: Optional[PartFile] = None
         self._section: dict[str, Any] = {}
         self._received = [0] * len(buses)
@@ -77,8 +77,8 @@ class Files:
         self._synced = 0.0
         self._is_synced = True
         self._number = 0
+        #: Which of this run's files it is, by its name without suffixes
         self._own: dict[str, int] = {}
-        self._undeletable: set[str] = set()
         self.sealed = 0
         self.unfinished = 0
         self.last: Optional[Path] = None
@@ -89,13 +89,14 @@ class Files:
         """How many messages are in the file that is being written."""
         return sum(self._received)
 
-    def _begin_compressing(self) -> Compressor:
-        compressor = Compressor(self._say)
-        # A crash may have come before an earlier recorder had done it.
-        for path in self._series.sealed():
-            if path.name.endswith(SUFFIX):
-                compressor.add(path)
-        return compressor
+    @property
+    def name(self) -> Optional[Path]:
+        """What the file is called that is being written, if one is."""
+        return self._file.name if self._file else None
+
+    def make_directory(self) -> None:
+        """Make the directory of the files, and those that it is in, if they are missing. Raises OSError."""
+        self._policy.directory.mkdir(parents=True, exist_ok=True)
 
     def begin(
         self, info: Optional[dict[str, Any]] = None, lost_before: Optional[Sequence[int]] = None
@@ -114,7 +115,7 @@ class Files:
         try:
             said = {**self._section, LOST_BEFORE: before}
             file.append(section_start(pcapng.NATIVE, said, self._buses))
-            if self._policy.sync_seconds() is not None:
+            if self._policy.sync is not None and self._policy.sync < math.inf:
                 # Else the disk would have all its bytes, and not the file.
                 sync_directory(self._policy.directory)
         except OSError:
@@ -160,9 +161,9 @@ class Files:
         assert self._file is not None
         try:
             self._file.append(data)
-        except OSError:
+        except OSError as error:
             if self._file.is_torn:
-                self._give_up(self._file)
+                self._give_up(self._file, error)
             raise
 
     def due(self) -> float:
@@ -170,7 +171,7 @@ class Files:
         return min(self._sync_due(), self._seal_due())
 
     def _sync_due(self) -> float:
-        every = self._policy.sync_seconds()
+        every = self._policy.sync
         return math.inf if self._file is None or every is None or self._is_synced else self._synced + every
 
     def _seal_due(self) -> float:
@@ -187,10 +188,9 @@ class Files:
         if self._file is not None and now >= self._sync_due():
             try:
                 self._file.sync()
-            except OSError:
+            except OSError as error:
                 # The kernel tells once, and what it could not write it may have dropped.
-                self._say(f"{self._file.path.name}{PART} may lack what was written to it last")
-                self._give_up(self._file)
+                self._give_up(self._file, error)
                 raise
             self._synced, self._is_synced = now, True
         if now >= self._seal_due():
@@ -199,37 +199,39 @@ class Files:
     def seal(self, lost: Optional[Sequence[int]] = None) -> None:
         """End the file that is being written: statistics, and its name.
 
-        Each device has ``lost`` so many by now, or else as many as ``append`` was told last. If that fails,
-        the file is left as it is, counted in ``unfinished``, and the next one is another.
+        Each device has ``lost`` so many by now, or else as many as ``append`` was told last.
         """
         if self._file is None:
             return
-        file, self._file = self._file, None
+        file = self._file
         self._lost = list(lost or self._lost)
         try:
             self._append_statistics(file)
-            self.last = file.seal(self._policy.sync != "never")
-        except OSError:
+            self.last = file.seal(self._policy.sync is not None)
+        except OSError as error:
             # What the disk refused once it may have dropped: trying again would be no promise.
-            self._give_up(file)
+            self._give_up(file, error)
             raise
+        self._file = None
         self.sealed += 1
-        if self._compressor:
-            self._compressor.add(self.last)
+        if self._policy.compress:
+            self._compressor.submit(self._compress, self.last)
         self._make_room(self.last)
 
-    def _give_up(self, file: PartFile) -> None:
+    def _give_up(self, file: PartFile, why: OSError) -> None:
         self._file = None
         self.unfinished += 1
         # It is no news that the disk fails.
         with suppress(OSError):
             file.close()
+        self._say(f"can't finish {file.name.name}: {why.strerror}")
 
     def _append_statistics(self, file: PartFile) -> None:
         now = time.time_ns()
+        counts = zip(self._received, self._lost, self._lost_before)
         blocks = [
-            pcapng.interface_statistics(pcapng.NATIVE, index, now, self._received[index], lost)
-            for index, lost in enumerate(self._lost_since())
+            pcapng.interface_statistics(pcapng.NATIVE, index, now, received, lost - before)
+            for index, (received, lost, before) in enumerate(counts)
         ]
         try:
             file.append(b"".join(blocks))
@@ -238,9 +240,6 @@ class Files:
                 raise
             self._say(f"{file.path.name} has no statistics: {error.strerror}")
 
-    def _lost_since(self) -> list[int]:
-        return [lost - before for lost, before in zip(self._lost, self._lost_before)]
-
     def _make_room(self, last: Path) -> None:
         """Delete the oldest files until the rest is within the limit, one file more included."""
         keep = self._policy.keep
@@ -248,35 +247,39 @@ class Files:
             return
         # The clock, by which names ascend, may have been set back: what is of this run is the newest.
         self._own[stem(last.name)] = self.sealed
-        found = sorted(self._series.sealed(), key=lambda path: self._own.get(stem(path.name), 0))
+        sealed = self._series.sealed()
+        found = sorted(sealed, key=lambda path: self._own.get(stem(path.name), 0))
         self._own = {name: self._own[name] for name in {stem(path.name) for path in found} & set(self._own)}
-        sizes = [_size(path) for path in found]
-        excess = sum(sizes) + (self._policy.rotate_size or 0) - keep
-        for path, size in zip(found, sizes):
+        excess = sum(sealed.values()) + (self._policy.rotate_size or 0) - keep
+        for path in found:
             if excess <= 0 or stem(path.name) == stem(last.name):
                 return
-            excess -= size
+            # What can't be deleted does not count, then: else the others had to make room for it.
+            excess -= sealed[path]
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                # It does not count, then: else those that can be deleted had to make room for it.
-                if path.name not in self._undeletable:
-                    self._say(f"can't delete {path.name}: {error.strerror}")
-                self._undeletable.add(path.name)
-                continue
-            self._say(f"{path.name} is deleted, {size} bytes: there are to be {keep} in all")
+                self._say(f"can't delete {path.name}: {error.strerror}")
+            else:
+                self._say(f"{path.name} is deleted, {sealed[path]} bytes: there are to be {keep} in all")
+
+    def _compress(self, path: Path) -> None:
+        try:
+            # There may have been no room for it meanwhile.
+            with suppress(FileNotFoundError):
+                compress(path)
+        except OSError as error:
+            why = "somebody has locked it" if isinstance(error, BlockingIOError) else error.strerror
+            self._say(f"can't compress {path}: {why}; it stays as it is")
 
     def finish(self, lost: Optional[Sequence[int]] = None) -> None:
         """Seal the last file, see there, and wait until all is compressed."""
         try:
             self.seal(lost)
         finally:
-            if self._compressor:
-                self._compressor.finish()
+            self._compressor.shutdown()
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+def _be_nice() -> None:
+    """Let this thread run when the processor is idle: Linux has a nice value for each."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)

@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 import socket
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional, Union
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MODULE = Path("/sys/module/kbus")
+#: Bytes. A name has 255: time and number take 25, suffixes such as .recovered.pcapng.recovering 28.
+_LONGEST_PREFIX = 200
 #: ns. A clock that goes back by less was made slower, and not set.
 _SLEWED = 1_000_000
 
@@ -49,9 +52,14 @@ def file_prefix(device: str, buses: list[int]) -> str:
     """Return how the names of the machine's captures of these devices begin: ``DEVICE-BUS-``.
 
     What is no letter, digit, dot, minus or underscore in DEVICE becomes an underscore. BUS is the numbers,
-    with ``+`` between them.
+    with ``+`` between them. Of what is too long the beginning is left, and the CRC-32 of all of it.
     """
-    return f"{re.sub('[^A-Za-z0-9._-]', '_', device)}-{'+'.join(map(str, buses))}-"
+    whole = f"{device}-{'+'.join(map(str, buses))}"
+    prefix = re.sub("[^A-Za-z0-9._+-]", "_", whole)
+    if len(prefix) > _LONGEST_PREFIX:
+        crc = zlib.crc32(whole.encode("utf-8", "surrogateescape"))
+        prefix = f"{prefix[: _LONGEST_PREFIX - 9]}~{crc:08x}"
+    return prefix + "-"
 
 
 class WallClock:

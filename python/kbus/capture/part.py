@@ -1,34 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""A capture while it is written: whole blocks or nothing, and its last name only when it is done."""
+"""A capture while it is made: whole blocks or nothing, its last name only when it is done, compression."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
+import gzip
 import os
+import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import Optional, Union
 
 PART = ".part"
+GZIP = ".gz"
 
 
 class PartFile:
     """A new file ``path``, which is called ``path.part``, or has another such suffix, until it is sealed.
 
-    Until then it is locked (flock), if the file system has locks, so that others can tell whether it is still
-    written. Raises FileExistsError if there is one of either name, and OSError if it can't be made.
+    ``name`` is the path that it has now. Until it is sealed it is locked (flock), if the file system has
+    locks, so that others can tell whether it is still written. Raises FileExistsError if there is one of
+    either name, and OSError if it can't be made.
     """
 
     def __init__(self, path: Path, suffix: str = PART) -> None:
         self.path = path
-        self._part = path.with_name(path.name + suffix)
-        if path.exists():
-            raise FileExistsError(f"{path} is there already")
-        self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        self.name = path.with_name(path.name + suffix)
+        _refuse(path)
+        self._fd = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         # By its device and inode the file is known; no other one has them as long as it is open.
         self._status = os.fstat(self._fd)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.size = 0
         self.is_torn = False
@@ -47,7 +50,7 @@ class PartFile:
         except OSError:
             # What is left of a block would make the file unreadable from there on.
             self.is_torn = True
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.ftruncate(self._fd, self.size)
                 os.lseek(self._fd, self.size, os.SEEK_SET)
                 self.is_torn = False
@@ -62,38 +65,40 @@ class PartFile:
         """Give the file its name; with ``sync`` only when it is safe on the disk. Returns where it is.
 
         Raises OSError: FileExistsError if there is such a file by now, ESTALE if what has the name of this
-        one is another, or is not as long as this one was; it stays as it is.
+        one is another, or is not as long as this one was. ``name`` tells then what the file is called.
         """
         self._check_length()
         if sync:
             os.fsync(self._fd)
         if not self._has_name():
-            raise OSError(errno.ESTALE, "another file has this name by now", str(self._part))
+            raise OSError(errno.ESTALE, "another file has this name by now", str(self.name))
         self.close()
-        rename(self._part, self.path)
+        _refuse(self.path)
+        os.rename(self.name, self.path)
+        self.name = self.path
         if sync:
             sync_directory(self.path.parent)
         return self.path
 
     def discard(self) -> None:
         """Remove the file."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self.close()
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             if self._has_name():
-                self._part.unlink()
+                self.name.unlink()
 
     def _check_length(self) -> None:
         if os.fstat(self._fd).st_size != self.size:
             self.is_torn = True
-            raise OSError(errno.ESTALE, "somebody else has changed the file's length", str(self._part))
+            raise OSError(errno.ESTALE, "somebody else has changed the file's length", str(self.name))
 
     def _has_name(self) -> bool:
         """Return whether its name is that of no other file: somebody may have removed or renamed this one.
 
         Raises OSError: FileNotFoundError if there is no file of this name.
         """
-        return os.path.samestat(self._status, os.lstat(self._part))
+        return os.path.samestat(self._status, self.name.lstat())
 
     def close(self) -> None:
         """Close it without giving it its name. Can be repeated.
@@ -103,6 +108,12 @@ class PartFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+
+def _refuse(path: Path) -> None:
+    """Raise FileExistsError if there is anything of this name."""
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def is_being_written(path: Path) -> bool:
@@ -120,31 +131,6 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
-#: What a file system says that knows no hard links, such as FAT
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-
-
-def rename(before: Union[str, Path], after: Union[str, Path], directory: Optional[int] = None) -> None:
-    """Give a file another name, but replace none. Names may be those of an open ``directory``.
-
-    A machine that dies meanwhile may leave it both names. Where a file has one name only, as with FAT, one
-    that appears at this moment is replaced. Raises OSError: FileExistsError if there is a file of that name.
-    """
-    try:
-        os.link(before, after, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        with contextlib.suppress(FileNotFoundError):
-            os.stat(after, dir_fd=directory, follow_symlinks=False)
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(after)) from None
-        os.rename(before, after, src_dir_fd=directory, dst_dir_fd=directory)
-        return
-    # Whoever tidies may have been here already.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(before, dir_fd=directory)
-
-
 def sync_directory(directory: Path) -> None:
     """Have the disk keep which files there are. Raises OSError."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -152,3 +138,53 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def compress(path: Path) -> Path:
+    """Replace a file by ``FILE.gz``, which has its mode and times, and return that.
+
+    A ``FILE.gz`` of the same user is replaced: a crash has left it. No symbolic link is followed. Raises
+    OSError, and BlockingIOError if somebody has locked the file, as who is compressing it has; then it is as
+    it was.
+    """
+    zipped = path.with_name(path.name + GZIP)
+    part = path.with_name(zipped.name + PART)
+    # NFS locks only what is open for writing. To open a FIFO must not wait.
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not is_own(status) or (os.path.lexists(zipped) and not is_own(zipped.lstat())):
+            raise PermissionError(errno.EPERM, "it, or what has its new name, is of somebody else", str(path))
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever has the lock has the part file, too, and what is there of it is of one that has died.
+        part.unlink(missing_ok=True)
+        try:
+            _compress(fd, status, path.name, part)
+            os.rename(part, zipped)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(fd)
+    return zipped
+
+
+def _compress(fd: int, status: os.stat_result, name: str, part: Path) -> None:
+    """Write the new file ``part``, which has the mode and times of the other, and have the disk keep it."""
+    # Nobody is to get more by what is made here than to read or to write it.
+    mode = status.st_mode & 0o666
+    new = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(fd, "rb", closefd=False) as source, open(new, "wb") as file:
+        os.fchmod(new, mode)
+        with gzip.GzipFile(name, "wb", fileobj=file, mtime=0) as target:
+            shutil.copyfileobj(source, target, 1 << 18)
+        file.flush()
+        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(new)
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Return whether this is a file, and of whoever asks: others may call theirs as they like."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()

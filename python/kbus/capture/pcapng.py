@@ -147,18 +147,6 @@ def rests_of_packet(order: str, rest: bytes) -> list[bytes]:
     return pieces
 
 
-def packets_in(order: str, data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each packet in ``data``, which is whole blocks of packets: its interface, and all its blocks."""
-    begin = 0
-    while begin < len(data):
-        _, length = HEAD[order].unpack_from(data, begin)
-        end = begin + length
-        while end < len(data) and HEAD[order].unpack_from(data, end)[0] == REST_OF_PACKET:
-            end += HEAD[order].unpack_from(data, end)[1]
-        yield U32[order].unpack_from(data, begin + 8)[0], data[begin:end]
-        begin = end
-
-
 def interface_of(packet: Block) -> int:
     """Return which interface of the section a packet is of."""
     return int(U32[packet.order].unpack_from(packet.raw, 8)[0])

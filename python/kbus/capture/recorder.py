@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain, islice, repeat
-from operator import itemgetter, sub
-from typing import NamedTuple, Optional
+from itertools import accumulate, islice
+from operator import itemgetter
+from typing import Optional
 
 from .. import names, wire
 from . import pcapng
@@ -20,26 +19,13 @@ from .frame import Origin
 from .identity import WallClock, load_id
 from .ring import Ring
 from .source import HasFileno, Source, Sources, poll_for
-from .writer import origins_of, packets
+from .writer import Arrival, origins_of, packets
 
 #: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
 _RETRY = 1.0
 #: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
 #: has to wake the recorder
 _GATHER = 0.02
-
-
-class _Arrived(NamedTuple):
-    """Messages that one system call has brought, and when, by time.monotonic().
-
-    Of which interface, what that had lost, and when each message was queued.
-    """
-
-    read_at: float
-    interface: int
-    lost: int
-    times: list[int]
-    messages: list[bytes]
 
 
 class Recorder:
@@ -52,7 +38,7 @@ class Recorder:
 
     A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
     counted there. It goes on when there is room. A snapshot that finds no room is made later; what the ring
-    forgets meanwhile is dropped. ``lacks_snapshot`` is true if there was no room for it in the end.
+    forgets meanwhile is dropped. ``lacks_snapshot`` is true as long as there was no room for it.
     """
 
     def __init__(
@@ -71,16 +57,15 @@ class Recorder:
         self._files = files
         self._say = say
         self._flush_seconds = flush
+        self._flush_size = flush_size
         self._ring = ring
         self._trigger = trigger
         self._after = after
         self._snapshot_at = math.inf
-        self._forgotten_before: Optional[list[int]] = None
-        self._flush_size = flush_size
-        self._pieces: list[bytes] = []
-        self._length = 0
-        self._received = [0] * len(self._sources)
-        self._waiting: dict[int, _Arrived] = {}
+        self._data = bytearray()
+        self._received = [0] * len(sources)
+        #: What was read of an interface, and not kept yet, and when, and which have more in their queues
+        self._waiting: dict[int, tuple[float, list[Arrival]]] = {}
         self._has_more: set[int] = set()
         self._origins: list[Origin] = []
         self._clock = WallClock()
@@ -109,9 +94,10 @@ class Recorder:
         return "recording" if self._full_since is None else "no room"
 
     def open(self) -> None:
-        """Begin to listen, and begin a file, unless there is a ring. Raises OSError."""
+        """Begin to listen, make the directory, and begin a file unless there is a ring. Raises OSError."""
         self._sources.open()
         try:
+            self._files.make_directory()
             self._begin()
         except OSError:
             self._sources.close()
@@ -119,7 +105,7 @@ class Recorder:
 
     def _begin(self) -> None:
         # As long as a device is open, the module is not loaded anew.
-        self._origins = origins_of(self._files.info(), [source.bus for source in self._sources])
+        self._origins = origins_of(self._files.info(), [source.bus for source in self._sources.all])
         if self._ring is None:
             self._files.begin()
 
@@ -136,35 +122,27 @@ class Recorder:
             self._come_back()
         elif self._full_since is not None:
             poll_for(wake).poll(1000 * max(0.0, min(seconds, self._retry_at - time.monotonic())))
-            if time.monotonic() >= self._retry_at:
-                self._try_again()
+            if time.monotonic() >= self._retry_at and self.flush():
+                self._try(self._begin)
         else:
             if time.monotonic() < self._gather_until:
                 time.sleep(_GATHER)
-            if not all(source.is_open for source in self._sources) and time.monotonic() >= self._open_at:
+            if time.monotonic() >= self._open_at:
                 self._sources.open_more()
                 self._open_at = time.monotonic() + _RETRY
-            due = min(self._files.due(), self._flush_at if self._length else math.inf)
+            due = min(self._files.due(), self._flush_at if self._data else math.inf)
             self._take_from(self._sources.ready(wake, min(seconds, _RETRY, due - time.monotonic())))
 
     def _take_from(self, ready: list[int]) -> None:
-        if ready:
-            self._gather_until = time.monotonic() + _GATHER
         for index in ready:
-            try:
-                self._receive(index)
-            except OSError as error:
-                self._say(f"can't read kbus{self._sources[index].bus}: {error.strerror}")
-                self._sources.close(index)
-                self._has_more.discard(index)
-        if self._has_more:
-            self._gather_until = 0.0
-        self._keep(self._in_order())
-        if not any(source.is_open for source in self._sources):
+            self._receive(index)
+        self._gather_until = time.monotonic() + _GATHER if ready and not self._has_more else 0.0
+        self._keep()
+        if not self._sources.is_any_open:
             # Nothing holds the module any more.
             self.leave(_RETRY)
             return
-        if self._length and time.monotonic() >= self._flush_at:
+        if time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
 
@@ -175,122 +153,80 @@ class Recorder:
     def _receive(self, index: int) -> int:
         """Take the messages that one system call brings, unless some are waiting; return how many are new.
 
-        Raises OSError.
+        A device that can't be read is closed.
         """
         if index in self._waiting:
             self._has_more.add(index)
             return 0
         self._has_more.discard(index)
-        source = self._sources[index]
-        batch = source.receive()
-        if batch.messages:
-            messages, times = self._readable(index, batch.messages, batch.times)
-            if messages:
-                times = _ascending(times, self._latest)
-                self._waiting[index] = _Arrived(time.monotonic(), index, source.lost, times, messages)
-            if batch.queued:
-                self._has_more.add(index)
+        source = self._sources.all[index]
+        try:
+            batch = source.receive()
+        except OSError as error:
+            self._say(f"can't read kbus{source.bus}: {error.strerror}")
+            source.close()
+            return 0
+        # What an urgent message has overtaken has the time of that.
+        times = islice(accumulate(batch.times, max, initial=self._latest), 1, None)
+        taken = [each for each in zip(times, batch.messages) if len(each[1]) <= pcapng.MAX_LENGTH]
+        if too_long := len(batch.messages) - len(taken):
+            self._say(
+                f"{too_long} messages are dropped: no capture has one of more than {pcapng.MAX_LENGTH} bytes"
+            )
+            self._miss(too_long if each is source else 0 for each in self._sources.all)
+        if taken:
+            arrivals = [(at, index, source.lost, message) for at, message in taken]
+            self._waiting[index] = time.monotonic(), arrivals
+        if batch.queued:
+            self._has_more.add(index)
         return len(batch.messages)
 
-    def _readable(self, index: int, messages: list[bytes], times: list[int]) -> tuple[list[bytes], list[int]]:
-        """Return those of a device's messages that readers of captures take; others are lost, and told."""
-        if max(map(len, messages)) <= pcapng.MAX_LENGTH:
-            return messages, times
-        taken = [each for each in zip(messages, times) if len(each[0]) <= pcapng.MAX_LENGTH]
-        count = len(messages) - len(taken)
-        self._say(f"{count} messages are dropped: no capture has one of more than {pcapng.MAX_LENGTH} bytes")
-        self._miss(int(each == index) * count for each in range(len(self._sources)))
-        return [message for message, _ in taken], [at for _, at in taken]
+    def _keep(self) -> None:
+        """Keep in memory what is waiting, in the order of its times, and give it away, if that is due.
 
-    def _in_order(self) -> list[_Arrived]:
-        """Return what is waiting, but nothing that is later than what a device may still have in its queue.
-
-        That waits on, at most what one system call has brought of each device, and no longer than a message
-        may stay in memory. What is read then gets the time of what has been kept.
+        What is later than what a device may still have in its queue waits on: at most what one system call
+        has brought of each device, and no longer than a message may stay in memory. What is read then gets
+        the time of what has been kept.
         """
-        ends = [self._waiting[index].times[-1] for index in self._has_more if index in self._waiting]
+        if not self._waiting:
+            return
+        oldest = min(read_at for read_at, _ in self._waiting.values())
+        if not self._data:
+            self._flush_at = oldest + self._flush_seconds
+        ends = [rows[-1][0] for index, (_, rows) in self._waiting.items() if index in self._has_more]
         end = min(ends, default=math.inf)
-        oldest = min((each.read_at for each in self._waiting.values()), default=math.inf)
         if time.monotonic() >= oldest + self._flush_seconds:
             end = math.inf
-        waiting, self._waiting = self._waiting, {}
-        found = []
-        for index, each in waiting.items():
-            count = bisect_right(each.times, end)
-            if count:
-                found.append(each._replace(times=each.times[:count], messages=each.messages[:count]))
-            if count < len(each.times):
-                rest = each._replace(times=each.times[count:], messages=each.messages[count:])
-                self._waiting[index] = rest
-        return found
-
-    def _keep(self, arrived: list[_Arrived]) -> None:
-        """Keep the messages in memory, in the order of their times, or write them, if that is due."""
-        if not arrived:
-            return
-        latest = max(each.times[-1] for each in arrived)
-        offset = self._clock.offset(min(each.times[0] for each in arrived), latest)
-        self._latest = latest
-        columns = (
-            zip(each.times, repeat(each.interface), repeat(each.lost), each.messages) for each in arrived
-        )
-        rows = next(columns) if len(arrived) == 1 else sorted(chain(*columns), key=itemgetter(0))
-        pieces = packets(pcapng.NATIVE, self._origins, self.messages + 1, offset, rows)
-        if not self._length:
-            self._flush_at = min(each.read_at for each in arrived) + self._flush_seconds
-        self._pieces += pieces
-        self._length += sum(map(len, pieces))
-        for each in arrived:
-            self._received[each.interface] += len(each.messages)
-            self.messages += len(each.messages)
-        trigger, messages = self._trigger, chain(*(each.messages for each in arrived))
-        if trigger and any(names.matches(trigger, wire.name_of(each)) for each in messages):
+        kept: list[Arrival] = []
+        for index, (read_at, rows) in list(self._waiting.items()):
+            count = len(rows) if rows[-1][0] <= end else bisect_right([row[0] for row in rows], end)
+            kept += rows[:count]
+            del self._waiting[index]
+            if count < len(rows):
+                self._waiting[index] = read_at, rows[count:]
+        kept.sort(key=itemgetter(0))
+        self._latest = kept[-1][0]
+        offset = self._clock.offset(kept[0][0], self._latest)
+        self._data += b"".join(packets(pcapng.NATIVE, self._origins, self.messages + 1, offset, kept))
+        for _, index, _, _ in kept:
+            self._received[index] += 1
+        self.messages += len(kept)
+        if self._trigger and any(names.matches(self._trigger, wire.name_of(row[3])) for row in kept):
             self.snapshot()
-        if self._length >= self._flush_size and self._full_since is None:
+        if len(self._data) >= self._flush_size and self._full_since is None:
             self.flush()
 
     def flush(self) -> bool:
         """Give away what is in memory; False if there was no room for it, and it is still here."""
-        if not self._length:
-            return True
-        if not self._try(self._give):
-            return False
-        self._forget()
+        output = self._ring or self._files
+        if self._data:
+            if not self._try(lambda: output.append(bytes(self._data), self._received, self._lost())):
+                return False
+            self._forget()
         return True
 
-    def _give(self) -> None:
-        output = self._ring or self._files
-        data = b"".join(self._pieces)
-        try:
-            output.append(data, self._received, self._lost())
-        except OSError as error:
-            if error.errno != errno.EFBIG:
-                raise
-            self._give_each(data)
-
-    def _give_each(self, data: bytes) -> None:
-        """Give away messages one by one, as no file may be as long as all of them.
-
-        One that is too long alone is lost. What was not given away when OSError is raised is still here.
-        """
-        done, too_long = 0, [0] * len(self._sources)
-        try:
-            for interface, blocks in pcapng.packets_in(pcapng.NATIVE, data):
-                one = [int(index == interface) for index in range(len(self._sources))]
-                try:
-                    self._files.append(blocks, one, self._lost())
-                except OSError as error:
-                    if error.errno != errno.EFBIG:
-                        raise
-                    too_long[interface] += 1
-                done += len(blocks)
-                self._received = list(map(sub, self._received, one))
-        finally:
-            self._pieces, self._length = [data[done:]], len(data) - done
-            self._miss_too_long(too_long)
-
     def _lost(self) -> list[int]:
-        return [source.lost for source in self._sources]
+        return [source.lost for source in self._sources.all]
 
     def _drop(self) -> None:
         """There is no room for what is in memory, if anything is: it is lost."""
@@ -298,7 +234,12 @@ class Recorder:
         self._forget()
 
     def _forget(self) -> None:
-        self._pieces, self._length, self._received = [], 0, [0] * len(self._sources)
+        self._data, self._received = bytearray(), [0] * len(self._received)
+
+    def _miss(self, counts: Iterable[int]) -> None:
+        for source, count in zip(self._sources.all, counts):
+            source.miss(count)
+            self.dropped += count
 
     def _try(self, do: Callable[[], object]) -> bool:
         """Do what writes to the disk; if that fails, say so, and wait until it does not."""
@@ -315,70 +256,42 @@ class Recorder:
             self._full_since = None
         return True
 
-    def _try_again(self) -> None:
-        if self._length:
-            self.flush()
-        else:
-            self._try(self._begin)
-
     def snapshot(self) -> None:
         """Make a file of what is in the ring; without one, seal the file that is being written.
 
         If the ring is to have what comes afterwards, too, that is done later, and what comes to ask for it
         until then changes nothing.
         """
-        if self._ring and self._after:
-            if self._snapshot_at == math.inf:
-                self._snapshot_at = time.monotonic() + self._after
-                self._say(f"a snapshot follows in {self._after:g} s")
-            return
-        self.flush()
-        if self._ring:
-            self._write_out()
-        else:
+        if not self._ring:
+            self.flush()
             self._seal(self._lost())
+        elif not self._after:
+            self._write_out()
+        elif self._snapshot_at == math.inf:
+            self._snapshot_at = time.monotonic() + self._after
+            self._say(f"a snapshot follows in {self._after:g} s")
 
     def _write_out(self) -> None:
         assert self._ring
         self.flush()
+        was_lacking, self.lacks_snapshot = self.lacks_snapshot, False
         try:
             for path, count in self._ring.write_out(self._files):
                 self._say(f"snapshot {path}: {count} messages")
         except OSError as error:
-            if self._forgotten_before is None:
+            if not was_lacking:
                 self._say(f"can't write a snapshot: {error.strerror}")
-                self._forgotten_before = self._ring.forgotten
             self._snapshot_at = time.monotonic() + _RETRY
-            self._miss_forgotten()
-        else:
-            self._miss_forgotten()
-            self._forgotten_before = None
-        finally:
-            dropped, self._ring.too_long = self._ring.too_long, []
-            self._miss_too_long(dropped)
-
-    def _miss_too_long(self, counts: Sequence[int]) -> None:
-        if any(counts):
-            self._miss(counts)
-            self._say(f"{sum(counts)} messages are dropped: no file may be as long as each of them")
-
-    def _miss_forgotten(self) -> None:
-        """What the ring has forgotten while there was no room for it is lost."""
-        if self._forgotten_before is not None:
-            assert self._ring
-            before, self._forgotten_before = self._forgotten_before, self._ring.forgotten
-            self._miss(map(sub, self._forgotten_before, before))
-
-    def _miss(self, counts: Iterable[int]) -> None:
-        for source, count in zip(self._sources, counts):
-            source.miss(count)
-            self.dropped += count
+            self.lacks_snapshot = True
+        forgotten = self._ring.take_forgotten()
+        if was_lacking:
+            # There was no room for it while it was there.
+            self._miss(forgotten)
 
     def _seal(self, lost: Optional[list[int]]) -> None:
-        try:
+        # The files say what became of it.
+        with contextlib.suppress(OSError):
             self._files.seal(lost)
-        except OSError as error:
-            self._say(f"can't finish the file: {error.strerror}")
 
     def leave(self, seconds: float) -> None:
         """Let go of the module, so that it can be unloaded: close the devices, and seal the file.
@@ -386,7 +299,7 @@ class Recorder:
         It begins again when the module has been loaded anew, or after so many seconds if nobody unloads it.
         """
         before = self.dropped
-        self._drain_all()
+        self.drain(to_the_end=True)
         if dropped := self.dropped - before:
             # In the next file they would be of another load of the module.
             self._say(f"the last {dropped} messages are dropped: there is no room for them")
@@ -408,74 +321,42 @@ class Recorder:
             self._left_until = None
             self._try(self._begin)
 
-    def drain(self) -> None:
+    def drain(self, to_the_end: bool = False) -> None:
         """Take what is queued now, and give it away; while there is no room, it stays in the queue.
 
-        What comes meanwhile may stay behind.
+        ``to_the_end``: take it all; what there is no room for is dropped, a little at a time, as there may be
+        much. What comes meanwhile may stay behind.
         """
-        if self._full_since is None:
-            self._drain(lambda: self._full_since is None)
-
-    def _drain_all(self) -> None:
-        """Take it all; what there is no room for is dropped, a little at a time, as there may be much."""
-
-        def make_room() -> bool:
-            if self._full_since is not None and self._length >= self._flush_size and not self.flush():
-                self._drop()
-            return True
-
-        self._drain(make_room)
-        self._drop()
-
-    def _drain(self, has_room: Callable[[], bool]) -> None:
         left: dict[int, int] = {}
-        for index, source in enumerate(self._sources):
+        for index, source in enumerate(self._sources.all):
             with contextlib.suppress(OSError, ValueError):
                 left[index] = source.ksock.num_messages()
-        while (left := {index: count for index, count in left.items() if count > 0}) and has_room():
-            for index in left:
-                is_waiting = index in self._waiting
-                count = 0
-                with contextlib.suppress(OSError, ValueError):
-                    count = self._receive(index)
-                if not is_waiting:
-                    left[index] -= count or left[index]
-            self._keep(self._in_order())
+        while any(left.values()) and (to_the_end or self._full_since is None):
+            for index in [index for index, count in left.items() if count]:
+                if index not in self._waiting:
+                    left[index] = max(0, left[index] - (self._receive(index) or left[index]))
+            self._keep()
+            if self._full_since is not None and len(self._data) >= self._flush_size and not self.flush():
+                self._drop()
             self._tick()
-        self._keep_all()
-        self.flush()
-
-    def _keep_all(self) -> None:
-        """Keep what is waiting, too: nothing more is read now."""
-        self._has_more.clear()
-        self._keep(self._in_order())
+        if to_the_end or self._full_since is None:
+            # Nothing more is read now.
+            self._has_more.clear()
+            self._keep()
+            self.flush()
+        if to_the_end:
+            self._drop()
 
     def close(self) -> None:
         """Stop: take what is queued, seal the file. ``dropped`` counts what there was no room for.
 
         A snapshot that was to be made later is made now.
         """
-        self._drain_all()
+        self.drain(to_the_end=True)
         if self._snapshot_at < math.inf:
-            self._snapshot_at = math.inf
             self._write_out()
-            self._miss_snapshot()
+            if self._ring and self.lacks_snapshot:
+                self._miss(self._ring.counts())
         self._sources.close()
-        try:
+        with contextlib.suppress(OSError):
             self._files.finish(self._lost())
-        except OSError as error:
-            self._say(f"can't finish the file: {error.strerror}")
-
-    def _miss_snapshot(self) -> None:
-        """If there was no room for the last snapshot either, it is lost."""
-        if self._forgotten_before is not None:
-            assert self._ring
-            self.lacks_snapshot = True
-            self._miss(self._ring.counts())
-
-
-def _ascending(times: list[int], at_least: int) -> list[int]:
-    """Return times that do not go back: what an urgent message has overtaken has the time of that."""
-    if times[0] >= at_least and times == sorted(times):
-        return times
-    return list(islice(accumulate(times, max, initial=at_least), 1, None))

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import repeat
 from operator import add
 from pathlib import Path
 from typing import Any
 
-from . import pcapng
 from .files import Files
 
 #: Blocks are kept in chunks of up to so many bytes, and of no more than this part of the ring's size and time
@@ -55,13 +53,6 @@ class Ring:
         self._length = 0
         self._lost: list[int] = []
         self._forgotten: list[int] = []
-        #: how many messages of each device were dropped as they fit into no file
-        self.too_long: list[int] = []
-
-    @property
-    def forgotten(self) -> list[int]:
-        """How many messages of each device are forgotten by now."""
-        return self._forgotten or [0] * len(self._lost)
 
     def counts(self) -> list[int]:
         """Return how many messages of each device are here."""
@@ -97,21 +88,12 @@ class Ring:
     def _forget_oldest(self) -> None:
         chunk = self._chunks.popleft()
         self._length -= len(chunk.data)
-        self._forgotten = list(map(add, self.forgotten, chunk.received))
+        self._forgotten = list(map(add, self._forgotten or repeat(0), chunk.received))
 
-    def _divide(self) -> None:
-        """No file may be as long as the oldest chunk: make one of each message, or drop the only one."""
-        chunk = self._chunks.popleft()
-        if sum(chunk.received) == 1:
-            self._length -= len(chunk.data)
-            self.too_long = list(map(add, self.too_long or repeat(0), chunk.received))
-            return
-        count = len(chunk.received)
-        divided = [
-            replace(chunk, data=bytearray(blocks), received=[int(index == each) for each in range(count)])
-            for index, blocks in pcapng.packets_in(pcapng.NATIVE, bytes(chunk.data))
-        ]
-        self._chunks.extendleft(reversed(divided))
+    def take_forgotten(self) -> list[int]:
+        """Return how many messages of each device were forgotten since this was asked last."""
+        forgotten, self._forgotten = self._forgotten, [0] * len(self._lost)
+        return forgotten
 
     def write_out(self, files: Files) -> Iterator[tuple[Path, int]]:
         """Make sealed files of all that is here, and forget it; yield each, and how many messages it has.
@@ -125,13 +107,7 @@ class Ring:
             files.begin(first.info, first.lost_before)
             while self._chunks and self._chunks[0].info == first.info:
                 chunk = self._chunks[0]
-                try:
-                    files.append(bytes(chunk.data), chunk.received, chunk.lost)
-                except OSError as error:
-                    if error.errno != errno.EFBIG:
-                        raise
-                    self._divide()
-                    continue
+                files.append(bytes(chunk.data), chunk.received, chunk.lost)
                 self._chunks.popleft()
                 self._length -= len(chunk.data)
             count = files.messages

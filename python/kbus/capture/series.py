@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Which files of a directory are captures, and which of them belong together."""
+"""Which files of a directory are captures, which of them belong together, and in which order."""
 
 from __future__ import annotations
 
 import math
 import os
-import stat
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Optional, TypeVar
+from typing import TypeVar
 
-from .blocks import first_block
-from .compress import GZIP, is_own
-from .gunzip import MaybeGzip
 from .header import encodable
 from .identity import bus_of, file_prefix
-from .part import PART
-from .reader import Reader, info_of, open_file
+from .part import GZIP, PART, is_own
+from .reader import Reader
 
 SUFFIX = ".pcapng"
 #: What the name of a recovered capture has before SUFFIX
@@ -28,7 +23,6 @@ _SEALED = (SUFFIX, SUFFIX + GZIP)
 #: What names of captures end in. Of files whose names differ in that alone, the first has all that there is,
 #: or that is undamaged.
 SUFFIXES = (*(RECOVERED + each for each in _SEALED), *_SEALED, *(each + PART for each in _SEALED))
-_CHUNK = 1 << 18
 
 _T = TypeVar("_T")
 
@@ -109,69 +103,30 @@ class Series:
     def __init__(self, directory: Path, device: str, buses: Sequence[int]) -> None:
         self.directory = directory
         self.prefix = file_prefix(device, list(buses))
-        # As ``info_in`` gives it: the name may have bytes that are not UTF-8.
+        # As a Reader gives it: the name may have bytes that are not UTF-8.
         self._whose = encodable(device), bus_of(buses)
         self._known: dict[str, bool] = {}
 
-    def sealed(self) -> list[Path]:
-        """Return the paths of those that are done, by name."""
-        found = self.directory.glob(f"{self.prefix}*")
-        names = sorted(path.name for path in found if path.name.endswith(_SEALED))
-        self._known = {name: self._known[name] for name in names if name in self._known}
-        return [self.directory / name for name in names if self._has(name)]
-
-    def _has(self, name: str) -> bool:
-        if name not in self._known:
-            info = _first_info(self.directory / name) or {}
-            self._known[name] = (info.get("device"), info.get("bus")) == self._whose
-        return self._known[name]
-
-    def tidy(self, say: Callable[[str], None]) -> None:
-        """Remove what a crash has left: second names, and what compressed files have all of."""
-        for path in self.directory.glob(f"{self.prefix}*{PART}"):
-            done = path.with_name(path.name[: -len(PART)])
-            with suppress(OSError):
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode) and os.path.samestat(status, done.lstat()):
-                    path.unlink()
-        for path in sorted(self.directory.glob(f"{self.prefix}*{SUFFIX}{GZIP}")):
-            for suffix in (SUFFIX, SUFFIX + PART):
-                twin = path.with_name(stem(path.name) + suffix)
-                # A link, or one that may not be deleted, stays, and is no reason to leave the others.
+    def sealed(self) -> dict[Path, int]:
+        """Return those that are done, in the order of their names, and their sizes in bytes."""
+        found: dict[Path, int] = {}
+        known: dict[str, bool] = {}
+        for path in sorted(self.directory.glob(f"{self.prefix}*")):
+            if path.name.endswith(_SEALED):
+                # It may have gone, or be nobody's.
                 with suppress(OSError):
-                    if twin.exists() and self._has(path.name) and begins_with(path, twin):
-                        twin.unlink()
-                        say(f"{twin.name} is removed: {path.name} has all of it")
+                    status = path.lstat()
+                    before = self._known.get(path.name)
+                    known[path.name] = self._has(path, status) if before is None else before
+                    if known[path.name]:
+                        found[path] = status.st_size
+        self._known = known
+        return found
 
-
-def begins_with(zipped: Path, part: Path) -> bool:
-    """Return whether a compressed file, which is whole, begins with all that the other one has.
-
-    Raises OSError.
-    """
-    with open_file(zipped, os.O_NOFOLLOW) as file, open_file(part, os.O_NOFOLLOW) as other:
-        whole = MaybeGzip(file)
-        rest = b""
-        try:
-            while wanted := other.read(_CHUNK):
-                while len(rest) < len(wanted) and (more := whole.read(_CHUNK)):
-                    rest += more
-                if not rest.startswith(wanted):
-                    return False
-                rest = rest[len(wanted) :]
-            while whole.read(_CHUNK):
-                pass
-        except (EOFError, zlib.error):
+    def _has(self, path: Path, status: os.stat_result) -> bool:
+        if not is_own(status):
             return False
-    return True
-
-
-def _first_info(path: Path) -> Optional[dict[str, Any]]:
-    """Return what the header of an own capture says; None if it is none, or has no header."""
-    try:
-        with open_file(path, os.O_NOFOLLOW) as file:
-            block = first_block(MaybeGzip(file)) if is_own(os.fstat(file.fileno())) else None
-            return info_of(block) if block else None
-    except (OSError, ValueError, zlib.error):
-        pass
-    return None
+        with Reader(path, strict=False) as reader:
+            next(reader.blocks(), None)
+            info = reader.section.info if reader.section else {}
+        return (info.get("device"), info.get("bus")) == self._whose

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Callable, Iterator, Sequence
-from typing import Optional, Protocol
+from collections.abc import Callable, Sequence
+from typing import Optional, Protocol, Union
 
 from .. import Batch, Ksock
 
@@ -44,7 +44,11 @@ class Source:
             # Now KBUS takes note of the times of all that comes.
             ksock.receive_bytes(self._room)
             for name in self.names:
-                _bind(ksock, name)
+                try:
+                    ksock.bind(name, observer=True)
+                except OSError as error:
+                    error.filename = name
+                    raise
         except BaseException:
             ksock.close()
             raise
@@ -81,14 +85,6 @@ class Source:
         self.lost += count
 
 
-def _bind(ksock: Ksock, name: str) -> None:
-    try:
-        ksock.bind(name, observer=True)
-    except OSError as error:
-        error.filename = name
-        raise
-
-
 class HasFileno(Protocol):
     """Something to poll."""
 
@@ -100,33 +96,26 @@ class Sources:
     """Sources, an interface each, of which some may be closed. ``say`` is told what becomes of them."""
 
     def __init__(self, sources: Sequence[Source], say: Callable[[str], None]) -> None:
-        self._sources = list(sources)
+        self.all = list(sources)
         self._say = say
-        self._poll: Optional[select.poll] = None
-        self._indexes: dict[int, int] = {}
         self._told: set[int] = set()
 
-    def __len__(self) -> int:
-        return len(self._sources)
-
-    def __iter__(self) -> Iterator[Source]:
-        return iter(self._sources)
-
-    def __getitem__(self, index: int) -> Source:
-        return self._sources[index]
+    @property
+    def is_any_open(self) -> bool:
+        """Whether one of them is open at least."""
+        return any(source.is_open for source in self.all)
 
     def open(self) -> None:
         """Open all of them, or none. Raises OSError, see ``Source.open``."""
         with contextlib.ExitStack() as stack:
-            for source in self._sources:
+            for source in self.all:
                 stack.callback(source.close)
                 source.open()
             stack.pop_all()
-        self._poll = None
 
     def open_more(self) -> bool:
         """Open those that are closed, if they can be; whether any is open then."""
-        for source in self._sources:
+        for source in self.all:
             if source.is_open:
                 continue
             try:
@@ -135,29 +124,24 @@ class Sources:
                 if source.bus not in self._told:
                     self._say(f"can't open kbus{source.bus}: {error.strerror}")
                 self._told.add(source.bus)
-                continue
-            self._poll = None
-            self._told.discard(source.bus)
-            self._say(f"kbus{source.bus} is open again")
-        return any(source.is_open for source in self._sources)
+            else:
+                self._told.discard(source.bus)
+                self._say(f"kbus{source.bus} is open again")
+        return self.is_any_open
 
     def ready(self, wake: HasFileno, seconds: float) -> list[int]:
         """Return which can be read, as soon as one can, ``wake`` can, or so many seconds have gone."""
-        if self._poll is None:
-            found = [index for index, source in enumerate(self._sources) if source.is_open]
-            self._indexes = {self._sources[index].ksock.fileno(): index for index in found}
-            self._poll = poll_for(wake, *(self._sources[index].ksock for index in found))
-        ready = self._poll.poll(1000 * max(0.0, seconds))
-        return [self._indexes[fd] for fd, _ in ready if fd in self._indexes]
+        indexes = {each.ksock.fileno(): index for index, each in enumerate(self.all) if each.is_open}
+        found = poll_for(wake, *indexes).poll(1000 * max(0.0, seconds))
+        return [indexes[fd] for fd, _ in found if fd in indexes]
 
-    def close(self, index: Optional[int] = None) -> None:
-        """Close one of them, or all. Can be repeated."""
-        for source in self._sources if index is None else [self._sources[index]]:
+    def close(self) -> None:
+        """Close all. Can be repeated."""
+        for source in self.all:
             source.close()
-        self._poll = None
 
 
-def poll_for(*files: HasFileno) -> select.poll:
+def poll_for(*files: Union[HasFileno, int]) -> select.poll:
     """Return what waits until one of them can be read."""
     poll = select.poll()
     for file in files:

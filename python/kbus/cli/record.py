@@ -35,6 +35,9 @@ _DESCRIPTION = (
 #: Seconds for which SIGHUP lets go of the module
 _LEAVE = 10.0
 _DEFAULT_SIZE = 64 << 20
+_LONGEST_NAME = 1000
+#: What ``--fsync`` knows besides a number of seconds, see ``Policy``
+_FSYNC = {"never": None, "seal": math.inf, "always": 0.0}
 #: Bytes of messages that are taken at once
 _ROOM = 1 << 16
 
@@ -59,7 +62,12 @@ def add(subparsers: options.Subparsers) -> None:
         help="/dev/kbusN (default: KBUS_DEVICE, or 0); several are recorded to the same files",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path(), metavar="DIR", help="where the files go (default: here)"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where the files go (default: here); it is made if it is missing",
     )
     parser.add_argument(
         "--name",
@@ -130,22 +138,19 @@ def _last(text: str) -> float:
     return options.seconds(text)
 
 
-def _fsync(text: str) -> str:
-    if text not in ("never", "seal", "always"):
-        try:
-            is_time = options.seconds(text) > 0
-        except argparse.ArgumentTypeError:
-            is_time = False
-        if not is_time:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is neither never, seal, always nor a number of seconds"
-            )
-    return text
+def _fsync(text: str) -> Optional[float]:
+    if text in _FSYNC:
+        return _FSYNC[text]
+    with suppress(argparse.ArgumentTypeError):
+        if seconds := options.seconds(text):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is neither never, seal, always nor a number of seconds")
 
 
 def _name(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("a name has one character at least")
+    # The header of each file has it, and room for 65535 bytes in all.
+    if not 0 < len(text) <= _LONGEST_NAME:
+        raise argparse.ArgumentTypeError(f"a name has from 1 to {_LONGEST_NAME} characters")
     return text
 
 
@@ -194,6 +199,8 @@ def run(args: argparse.Namespace) -> None:
             after=args.after or 0.0,
         )
         _open(recorder, args.output)
+        what = f"keeping the last {args.snapshot} bytes in memory" if ring else f"writing {files.name}"
+        _tell(f"listening to {', '.join(f'kbus{bus}' for bus in buses)}, {what}")
         _come_last()
         _record(recorder, files, signals)
 
@@ -243,9 +250,7 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     if recorder.lacks_snapshot:
         raise Failure("there was no room for the last snapshot")
     if files.unfinished:
-        raise Failure(
-            f"{files.unfinished} files could not be finished: they are called .part still, or were removed"
-        )
+        raise Failure(f"{files.unfinished} files could not be finished")
 
 
 def _take_others(recorder: Recorder, signals: EndSignals) -> set[int]:

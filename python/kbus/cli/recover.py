@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Optional
 
 from ..capture import CaptureError
-from ..capture.compress import GZIP
-from ..capture.part import PART
+from ..capture.part import GZIP, PART
 from ..capture.reader import open_file
 from ..capture.recover import RECOVERING, recover
 from ..capture.series import RECOVERED, SUFFIX
