@@ -167,12 +167,12 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
+        self.slept: list[float] = []
         ready = Sources.ready
 
         def wait(sources: Sources, wake: HasFileno, seconds: float) -> list[int]:
             found = ready(sources, wake, 0)
-            if not found:
-                self.sleep(max(0.0, seconds))
+            self.now += 0.0 if found else max(0.0, seconds)
             return found
 
         monkeypatch.setattr(Sources, "ready", wait)
@@ -184,6 +184,7 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.slept.append(seconds)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
@@ -213,31 +214,14 @@ def test_no_message_is_in_memory_for_longer_than_it_may(
     assert len(found) == 9001 and found == sorted(found) and found[-1] == at
 
 
-def test_messages_that_come_fast_are_read_together(
-    bus: FakeBus, recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_that_come_fast_are_read_together(bus: FakeBus, clock: Clock, recording: Recording) -> None:
     """But not while the queue has more than one read brings."""
-    slept: list[float] = []
-    others, own = time.sleep, threading.get_ident()
-
-    def sleep(seconds: float) -> None:
-        # It is everybody's, and threads that tests before this one have left sleep as well.
-        if threading.get_ident() == own:
-            slept.append(seconds)
-        else:
-            others(seconds)
-
-    monkeypatch.setattr("time.sleep", sleep)
     bus.send(0, "$.A", 5000)
     recording.until(recording.has_read)
-    assert slept == []
-    # On a busy machine it may be too late to wait for more.
-    for _ in range(100):
-        if slept:
-            break
-        bus.send(0, "$.A")
-        recording.until(recording.has_read)
-    assert slept == [0.02]
+    assert clock.slept == []
+    bus.send(0, "$.A")
+    recording.until(recording.has_read)
+    assert clock.slept == [0.02]
 
 
 def test_the_disk_has_it_when_it_should_though_the_bus_is_idle(
@@ -309,7 +293,7 @@ def test_a_reload_with_fewer_devices(bus: FakeBus, recording: Recording, tmp_pat
 
 
 def test_a_reload_while_the_disk_is_full(
-    bus: FakeBus, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: FakeBus, clock: Clock, recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The devices are open, so that what comes waits in their queues, and that the disk is full is said."""
     reload(bus, recording)
@@ -322,10 +306,12 @@ def test_a_reload_while_the_disk_is_full(
     recording.until(lambda: recording.recorder.state == "no room")
     first = dict(bus.opened)
     bus.send(0, "$.A", 10)
-    end = time.monotonic() + 1.5
-    recording.until(lambda: time.monotonic() > end)
+    for _ in range(3):
+        clock.sleep(1)
+        recording.recorder.step(recording, 0)
     assert bus.opened == first and len(first) == 2
     monkeypatch.setattr(recording.files, "begin", begin)
+    clock.sleep(1)
     recording.until(recording.has_read)
     recording.recorder.flush()
     assert recorded(tmp_path) == [(2, "$.A")] * 10
@@ -773,14 +759,24 @@ def test_a_snapshot_that_is_never_written_is_told(
 def test_a_snapshot_that_is_made_later_has_what_is_queued_then(
     bus: FakeBus, clock: Clock, tmp_path: Path
 ) -> None:
+    """Another alarm until then belongs to it; the next one is made for the next."""
     ring = Ring(1 << 20, lambda: one._info())
     one = Recording(bus, tmp_path, ring=ring, trigger="$.Alarm", after=60)
     one.recorder.open()
-    bus.send(0, "$.Alarm")
-    one.until(lambda: one.said == ["a snapshot follows in 60 s"])
-    # Whoever records is slow, and this comes before the time, which is over when it looks again.
-    bus.send(0, "$.After")
-    clock.sleep(60)
-    one.recorder.step(one, 0)
-    assert [name for _, name in recorded(tmp_path)] == ["$.Alarm", "$.After"]
+    for count in (1, 2):
+        bus.send(0, "$.Alarm", count)
+        one.until(one.has_read)
+        assert one.said[2 * count - 2 :] == ["a snapshot follows in 60 s"]
+        clock.sleep(59)
+        bus.send(0, "$.Alarm")
+        one.until(one.has_read)
+        assert one.files.sealed == count - 1
+        # Whoever records is slow, and this comes before the time, which is over when it looks again.
+        bus.send(0, "$.After")
+        clock.sleep(1)
+        one.recorder.step(one, 0)
+    assert [[each.message.name for each in read(path)[0]] for path in sorted(tmp_path.iterdir())] == [
+        ["$.Alarm"] * 2 + ["$.After"],
+        ["$.Alarm"] * 3 + ["$.After"],
+    ]
     one.close()

@@ -60,7 +60,10 @@ def test_everything_is_recorded_as_it_was_read(
         "bindings": ["$.*"],
         "lost_before": [0],
     }
-    assert err == f"kbus record: 5 messages, 0 lost, 1 files, {_blocks(path)} bytes\n"
+    assert err == (
+        f"kbus record: listening to kbus0, writing {path}.part\n"
+        f"kbus record: 5 messages, 0 lost, 1 files, {_blocks(path)} bytes\n"
+    )
 
 
 def _blocks(path: Path) -> int:
@@ -337,7 +340,7 @@ def test_progress_is_for_a_terminal(ksock: OpenKsock, tmp_path: Path) -> None:
     ("arguments", "cause"),
     [
         (["-d", "200"], "there is no device /dev/kbus200"),
-        (["-o", "/nowhere"], "can't write to /nowhere: No such file or directory"),
+        (["-o", "/proc/nowhere"], "can't write to /proc/nowhere: No such file or directory"),
     ],
 )
 def test_what_can_not_begin_says_why(arguments: list[str], cause: str, tmp_path: Path) -> None:
