@@ -239,7 +239,7 @@ def test_the_disk_has_it_when_it_should_though_the_bus_is_idle(
                 recording.recorder.step(recording, 60)
     finally:
         recording.close()
-    assert [round(at - begin, 6) for at in synced] == [10.0, 20.0, 30.0]
+    assert [round(at - begin, 6) for at in synced] == [10.2, 20.4, 30.6]
 
 
 def reload(bus: FakeBus, recording: Recording) -> None:

@@ -74,8 +74,7 @@ class Files:
         self._lost_before = [0] * len(buses)
         self._lost = [0] * len(buses)
         self._began = 0.0
-        self._synced = 0.0
-        self._is_synced = True
+        self._unsynced_since = math.inf
         self._number = 0
         #: Which of this run's files it is, by its name without suffixes
         self._own: dict[str, int] = {}
@@ -124,7 +123,7 @@ class Files:
         self._file = file
         self._received = [0] * len(self._buses)
         self._lost = self._lost_before = before
-        self._began = self._synced = time.monotonic()
+        self._began, self._unsynced_since = time.monotonic(), math.inf
 
     def _new_file(self) -> PartFile:
         while True:
@@ -143,28 +142,22 @@ class Files:
         Where no file may be so long, they are the first of the next one.
         """
         self.begin()
-        try:
-            self._append(data)
-        except OSError as error:
-            if error.errno != errno.EFBIG or self._file is None or not any(self._received):
-                raise
-            self._say(f"{self._file.path.name} is as long as a file may be: {self.messages} messages")
-            self.seal()
-            self.begin()
-            self._append(data)
-        self.written += len(data)
-        self._received = [before + more for before, more in zip(self._received, received)]
-        self._lost = list(lost)
-        self._is_synced = False
-
-    def _append(self, data: bytes) -> None:
         assert self._file is not None
         try:
             self._file.append(data)
         except OSError as error:
             if self._file.is_torn:
                 self._give_up(self._file, error)
+            elif error.errno == errno.EFBIG and any(self._received):
+                self._say(f"{self._file.path.name} is as long as a file may be: {self.messages} messages")
+                self.seal()
+                self.append(data, received, lost)
+                return
             raise
+        self.written += len(data)
+        self._received = [before + more for before, more in zip(self._received, received)]
+        self._lost = list(lost)
+        self._unsynced_since = min(self._unsynced_since, time.monotonic())
 
     def due(self) -> float:
         """Return when ``tick`` has something to do next, by time.monotonic(), if nothing is appended."""
@@ -172,7 +165,7 @@ class Files:
 
     def _sync_due(self) -> float:
         every = self._policy.sync
-        return math.inf if self._file is None or every is None or self._is_synced else self._synced + every
+        return math.inf if self._file is None or every is None else self._unsynced_since + every
 
     def _seal_due(self) -> float:
         size, age = self._policy.rotate_size, self._policy.rotate_time
@@ -192,7 +185,7 @@ class Files:
                 # The kernel tells once, and what it could not write it may have dropped.
                 self._give_up(self._file, error)
                 raise
-            self._synced, self._is_synced = now, True
+            self._unsynced_since = math.inf
         if now >= self._seal_due():
             self.seal()
 

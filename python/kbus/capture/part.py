@@ -11,6 +11,7 @@ import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 PART = ".part"
 GZIP = ".gz"
@@ -151,7 +152,7 @@ def compress(path: Path) -> Path:
     part = path.with_name(zipped.name + PART)
     # NFS locks only what is open for writing. To open a FIFO must not wait.
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with open(fd, "rb") as source:
         status = os.fstat(fd)
         if not is_own(status) or (os.path.lexists(zipped) and not is_own(zipped.lstat())):
             raise PermissionError(errno.EPERM, "it, or what has its new name, is of somebody else", str(path))
@@ -159,30 +160,28 @@ def compress(path: Path) -> Path:
         # Whoever has the lock has the part file, too, and what is there of it is of one that has died.
         part.unlink(missing_ok=True)
         try:
-            _compress(fd, status, path.name, part)
+            _compress(source, status, path.name, part)
             os.rename(part, zipped)
         except OSError:
             part.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
         path.unlink(missing_ok=True)
-    finally:
-        os.close(fd)
     return zipped
 
 
-def _compress(fd: int, status: os.stat_result, name: str, part: Path) -> None:
+def _compress(source: BinaryIO, status: os.stat_result, name: str, part: Path) -> None:
     """Write the new file ``part``, which has the mode and times of the other, and have the disk keep it."""
     # Nobody is to get more by what is made here than to read or to write it.
     mode = status.st_mode & 0o666
-    new = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with open(fd, "rb", closefd=False) as source, open(new, "wb") as file:
-        os.fchmod(new, mode)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(fd, "wb") as file:
+        os.fchmod(fd, mode)
         with gzip.GzipFile(name, "wb", fileobj=file, mtime=0) as target:
             shutil.copyfileobj(source, target, 1 << 18)
         file.flush()
-        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-        os.fsync(new)
+        os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(fd)
 
 
 def is_own(status: os.stat_result) -> bool:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Optional
@@ -290,7 +290,7 @@ class Recorder:
 
     def _seal(self, lost: Optional[list[int]]) -> None:
         # The files say what became of it.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._files.seal(lost)
 
     def leave(self, seconds: float) -> None:
@@ -329,8 +329,8 @@ class Recorder:
         """
         left: dict[int, int] = {}
         for index, source in enumerate(self._sources.all):
-            with contextlib.suppress(OSError, ValueError):
-                left[index] = source.ksock.num_messages()
+            with suppress(OSError):
+                left[index] = source.ksock.num_messages() if source.ksock else 0
         while any(left.values()) and (to_the_end or self._full_since is None):
             for index in [index for index, count in left.items() if count]:
                 if index not in self._waiting:
@@ -358,5 +358,5 @@ class Recorder:
             if self._ring and self.lacks_snapshot:
                 self._miss(self._ring.counts())
         self._sources.close()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._files.finish(self._lost())

@@ -32,7 +32,8 @@ class Source:
         self._lost_before = 0
         #: how many messages KBUS has dropped, and ``miss`` was told of, since this was made; it never falls
         self.lost = 0
-        self._ksock: Optional[Ksock] = None
+        #: None unless it is open
+        self.ksock: Optional[Ksock] = None
 
     def open(self) -> None:
         """Begin to listen. Raises OSError, whose ``filename`` is the device, or the name, that is why."""
@@ -53,28 +54,17 @@ class Source:
             ksock.close()
             raise
         self._lost_before = self.lost
-        self._ksock = ksock
+        self.ksock = ksock
 
     def close(self) -> None:
         """Stop listening. Can be repeated."""
-        if self._ksock is not None:
-            self._ksock.close()
-            self._ksock = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it listens."""
-        return self._ksock is not None
-
-    @property
-    def ksock(self) -> Ksock:
-        """The KSock. Raises ValueError unless it is open."""
-        if self._ksock is None:
-            raise ValueError(f"kbus{self.bus} is not open")
-        return self._ksock
+        if self.ksock is not None:
+            self.ksock.close()
+            self.ksock = None
 
     def receive(self) -> Batch:
         """Return the messages that are queued, or those of them that fit into one system call."""
+        assert self.ksock
         batch = self.ksock.receive_bytes(self._room)
         self.lost = self._lost_before + batch.lost
         return batch
@@ -103,7 +93,7 @@ class Sources:
     @property
     def is_any_open(self) -> bool:
         """Whether one of them is open at least."""
-        return any(source.is_open for source in self.all)
+        return any(source.ksock for source in self.all)
 
     def open(self) -> None:
         """Open all of them, or none. Raises OSError, see ``Source.open``."""
@@ -116,7 +106,7 @@ class Sources:
     def open_more(self) -> bool:
         """Open those that are closed, if they can be; whether any is open then."""
         for source in self.all:
-            if source.is_open:
+            if source.ksock:
                 continue
             try:
                 source.open()
@@ -131,7 +121,7 @@ class Sources:
 
     def ready(self, wake: HasFileno, seconds: float) -> list[int]:
         """Return which can be read, as soon as one can, ``wake`` can, or so many seconds have gone."""
-        indexes = {each.ksock.fileno(): index for index, each in enumerate(self.all) if each.is_open}
+        indexes = {each.ksock.fileno(): index for index, each in enumerate(self.all) if each.ksock}
         found = poll_for(wake, *indexes).poll(1000 * max(0.0, seconds))
         return [indexes[fd] for fd, _ in found if fd in indexes]
 
