@@ -71,6 +71,19 @@ def test_a_file_has_its_name_when_it_is_done(tmp_path: Path) -> None:
     assert [(each.received, each.dropped) for each in reader.statistics] == [(10, 0)]
 
 
+def test_a_file_that_others_would_recover_is_sealed(tmp_path: Path) -> None:
+    """As it is locked, nobody makes another of its last name meanwhile, with less than there will be."""
+    one = files(Policy(tmp_path))
+    one.append(blocks(1, 10), [10], [0])
+    (part,) = tmp_path.iterdir()
+    with pytest.raises(OSError, match="it is still being recorded"):
+        recover(part, part.with_suffix(""))
+    one.append(blocks(11, 10), [10], [0])
+    one.finish()
+    (path,) = tmp_path.iterdir()
+    assert (path, sequences(path)) == (part.with_suffix(""), list(range(1, 21)))
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_file_that_others_have_replaced_is_not_sealed(is_removed: bool, tmp_path: Path) -> None:
     one = files(Policy(tmp_path))
