@@ -8,13 +8,14 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Union, cast
+from typing import Any, BinaryIO, Optional, Union, cast
 
 from kbus import Announcement, Message
 from kbus.capture import Damage, Frame, Reader, Record, Writer, frame, pcapng
-from kbus.capture.blocks import read_blocks
-from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.blocks import block_at
 from kbus.capture.identity import bus_of
+from kbus.capture.input import Window
+from kbus.capture.pcapng import Block
 
 #: 2026-01-01T00:00:00Z, in ns
 START = 1_767_225_600_000_000_000
@@ -61,11 +62,15 @@ def capture(
 def without_origins(data: bytes) -> bytes:
     """The capture with packets that do not tell where they are from, as recorders made them once."""
     parts = []
-    for each in read_blocks(MaybeGzip(cast(BinaryIO, io.BytesIO(data)))):
-        assert not isinstance(each, Damage)
+    window = Window(io.BytesIO(data))
+    order: Optional[str] = None
+    while window.have(1):
+        each = block_at(window, order)
+        assert isinstance(each, Block)
+        order = each.order
+        window.at += len(each.raw)
         if each.kind == pcapng.ENHANCED_PACKET:
             index, time, packet = pcapng.packet_of(each)
-            order = each.order
             rest = packet[frame.START[order].size : frame.LEAST] + packet[frame.LENGTH :]
             packet = frame.START[order].pack(frame.VERSION, frame.LEAST, zlib.crc32(rest)) + rest
             head = pcapng.PACKET[order].pack(index, time >> 32, time & 0xFFFFFFFF, len(packet), len(packet))

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from kbus import Announcement, Message
 from kbus.capture import CaptureError, Damage, Reader, Record, frame, pcapng
-from kbus.capture.assumed import HEADER_IS_LOST
-from kbus.capture.blocks import read_blocks
-from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.recover import recover
+from kbus.capture.sections import HEADER_IS_LOST, Blocks
 from kbus.capture.writer import section_start
 
+from . import descriptions
 from .captures import INFO, capture, numbered, read, without_origins
 from .rubbish import MIB, RUBBISH, healthy
 
@@ -170,8 +170,10 @@ def test_a_little_gzip_that_claims_a_long_block_takes_as_long_as_it_is() -> None
     assert seconds[1] < 4 * 8 * seconds[0]
 
 
-def test_an_empty_file_has_no_messages() -> None:
-    assert read(b"") == ([], [])
+def test_an_empty_file_is_no_capture() -> None:
+    assert read(b"", strict=False) == ([], [Damage(0, 0, "it is empty")])
+    with pytest.raises(CaptureError, match="it is empty"):
+        read(b"")
 
 
 def test_bytes_between_blocks_are_counted_and_the_rest_is_used() -> None:
@@ -228,12 +230,13 @@ def test_damaged_gzip_gives_what_was_compressed_before() -> None:
     assert damage
 
 
-def test_packets_that_are_not_of_kbus() -> None:
+def test_packets_of_an_interface_that_is_not_of_kbus() -> None:
+    """What tells that a packet is a message is its frame."""
     data = capture(MESSAGES[:2]).replace(b"kbus0", b"ether")
     data = data.replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
     records, damage = read(data, strict=False)
-    assert records == []
-    assert {each.reason for each in damage} == {"a packet of link type 1, and KBUS has 147"}
+    assert [each.message for each in records] == MESSAGES[:2]
+    assert [each.reason for each in damage] == ["ether with link type 1, and KBUS has 147"]
 
 
 def test_a_packet_that_another_tool_has_shortened() -> None:
@@ -416,7 +419,7 @@ def hidden(data: bytes, kinds: dict[int, int]) -> bytes:
     """The capture; of each of these kinds, the first so many blocks are of one that nobody knows."""
     left = dict(kinds)
     changed = bytearray(data)
-    for each in read_blocks(MaybeGzip(io.BytesIO(data))):
+    for each in Blocks(Window(MaybeGzip(io.BytesIO(data)))):
         assert not isinstance(each, Damage)
         if left.get(each.kind):
             left[each.kind] -= 1
@@ -479,3 +482,28 @@ def test_a_description_that_is_hidden_costs_no_other_one() -> None:
     data = without_origins(capture(numbered(6), buses=[0, 2, 3]))
     records, _ = read(hidden(data, {pcapng.INTERFACE_DESCRIPTION: 1}), strict=False)
     assert [each.facts.bus for each in records] == [0, 2, 3] * 2
+
+
+@pytest.mark.parametrize("kind", descriptions.WHOLE)
+def test_zeros_in_a_description_cost_no_message(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor a time or a device; and it is told that they are assumed."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)
+    path, target = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+    data = descriptions.WHOLE[kind]
+    expected = [(*each[:2], each.facts.bus) for each in read(data)[0]]
+    for at, damaged in descriptions.with_zeros(data):
+        records, damage = read(damaged, strict=False)
+        found = [(*each[:2], each.facts.bus) for each in records]
+        if at == -1 and kind.startswith("old"):
+            # With the header all is lost that tells their devices.
+            assert found == [(*each[:2], None) for each in expected]
+        else:
+            assert found == expected, at
+        assert damage, at
+        path.write_bytes(damaged)
+        done = recover(path, target)
+        assert (done.messages, done.damage) == (len(expected), damage), at
+        assert [each[:2] for each in read(target)[0]] == [each[:2] for each in expected], at
+        target.unlink()

@@ -16,6 +16,8 @@ from kbus.capture.summary import summarize
 from kbus.capture.writer import origins_of, packets, section_start
 
 from .captures import INFO, START, capture, numbered, read
+from .effort import instructions, peak_memory
+from .rubbish import MIB, healthy
 
 
 def seconds_of(path: Path, count: int) -> float:
@@ -56,6 +58,36 @@ def test_the_time_grows_with_the_number_of_devices_alone(tmp_path: Path) -> None
         return min(taken)
 
     assert seconds(4000) < 50 * seconds(200)
+
+
+ONE = capture(numbered(1))
+STATISTICS = len(pcapng.interface_statistics(pcapng.NATIVE, 0, 0, 0, 0))
+SECTIONS = {"sealed": ONE, "not sealed": ONE[:-STATISTICS], "no messages": capture([])}
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_a_section_takes_as_much_work_however_many_there_are_before_it(kind: str, tmp_path: Path) -> None:
+    """And five times as much as that many bytes of messages take, at most."""
+
+    def work(data: bytes) -> int:
+        path = tmp_path / "a.pcapng"
+        path.write_bytes(data)
+        return instructions(lambda: summarize(path))
+
+    one = SECTIONS[kind]
+    hundred, thousand = (work(one * (count + 100)) - work(one * count) for count in (100, 1000))
+    assert thousand < 1.5 * hundred
+    assert hundred < 5 * work(healthy(100 * len(one)))
+
+
+def test_the_memory_does_not_grow_with_the_number_of_recordings(tmp_path: Path) -> None:
+    """Whatever is kept of each of them, its messages are not."""
+    long = Announcement("$.Long", bytes(MIB))
+    path = tmp_path / "a.pcapng"
+    with path.open("wb") as file:
+        for number in range(30):
+            file.write(capture([long], info={**INFO, "load_id": number}))
+    assert peak_memory(lambda: summarize(path)) < 12 * MIB
 
 
 @pytest.mark.parametrize("which", range(5))

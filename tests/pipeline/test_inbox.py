@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kbus import Announcement
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 from kbus.capture.series import SUFFIXES
 from kbus.pipeline import loading, paths, schemas, stream_source
 from kbus.pipeline.ingest import ingest

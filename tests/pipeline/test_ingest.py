@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 
@@ -117,6 +118,7 @@ def test_the_health_of_files(tables: Tables) -> None:
     tables.put("ok.pcapng", whole)
     tables.put("torn.pcapng", capture(MANY, info("torn"))[:-100])
     tables.put("empty.pcapng", b"")
+    tables.put("empty.pcapng.gz", gzip.compress(b""))
     tables.put("notes.txt", b"no capture")
     tables.put("nothing.pcapng", capture([], info("quiet")))
     damaged = bytearray(capture(MANY, info("hit")))
@@ -130,7 +132,7 @@ def test_the_health_of_files(tables: Tables) -> None:
     rows = tables.rows("files", "path", "health", "damaged", "skipped", "received")
     health = {Path(str(path)).name: rest for path, *rest in rows}
     assert health["ok.pcapng"] == ["ok", 0, 0, 40]
-    assert health["empty.pcapng"] == ["empty", 0, 0, None]
+    assert health["empty.pcapng"] == health["empty.pcapng.gz"] == ["empty", 1, 0, None]
     assert health["notes.txt"] == ["not a capture", 1, 10, None]
     assert health["nothing.pcapng"] == ["ok", 0, 0, 0]
     assert health["hidden.pcapng"] == ["incomplete", 0, 0, 40]
@@ -144,6 +146,14 @@ def test_strict_makes_damage_an_error_and_takes_nothing(tables: Tables) -> None:
     with pytest.raises(NotHealthy, match=r"torn.pcapng is torn at byte \d+: the file ends inside a block"):
         tables.ingest(strict=True)
     assert tables.numbers() == []
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["file", "gzip of nothing"])
+def test_what_is_empty_is_no_capture(tables: Tables, content: bytes) -> None:
+    """As `kbus info`, `play` and `recover` say it, too."""
+    tables.put("x.pcapng.gz", content)
+    with pytest.raises(NotHealthy, match=r"x\.pcapng\.gz is empty; nothing was taken in"):
+        tables.ingest(strict=True)
 
 
 def test_a_big_file_in_ranges(tables: Tables) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -15,12 +16,13 @@ import pytest
 
 from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer, pcapng
-from kbus.capture.assumed import MOST_INTERFACES
 from kbus.capture.blocks import Damage
+from kbus.capture.sections import MOST_INTERFACES
 from kbus.pipeline import batches, scan
 from kbus.pipeline.loading import Damages
 from kbus.pipeline.sections import Section
 from tests.capture.captures import without_origins
+from tests.capture.effort import peak_memory
 from tests.pipeline.captures import NOON, info
 from tests.pipeline.test_scan import by_reader, by_scan
 
@@ -29,7 +31,9 @@ DESCRIPTION = pcapng.interface_description(ORDER, "kbus3")
 SHORT_DESCRIPTION = pcapng.block(ORDER, pcapng.INTERFACE_DESCRIPTION, struct.pack("HHI", 147, 0, 0))
 UNKNOWN = pcapng.block(ORDER, 0x777, b"")
 SIZE = 1 << 19
-ALL = range(MOST_INTERFACES)
+#: As many devices as the module may have
+MOST = 256
+ALL = range(MOST)
 
 
 def said(buses: Sequence[int] = ()) -> dict[str, Any]:
@@ -60,24 +64,37 @@ def test_descriptions_beyond_the_limit_are_damage(count: int) -> None:
     assert bool(damage) == (count >= MOST_INTERFACES)
 
 
-@pytest.mark.parametrize("count", [MOST_INTERFACES, MOST_INTERFACES + 1])
+@pytest.mark.parametrize("count", [MOST, MOST + 1])
 def test_a_header_that_tells_too_many_devices_tells_none(count: int) -> None:
     buses = list(range(count))
     raw = header(buses) + packet(count - 1, buses) + DESCRIPTION + packet(0, buses)
     rows, damage = by_scan(raw)
     assert (rows, damage) == by_reader(raw)
-    assert len(rows) == (2 if count <= MOST_INTERFACES else 1)
+    assert len(rows) == (2 if count <= MOST else 1)
 
 
 def test_interfaces_that_are_missing_together_are_one_damage() -> None:
-    raw = (header(ALL) + packet(MOST_INTERFACES - 1, ALL)) * 3
+    raw = (header(ALL) + packet(MOST - 1, ALL)) * 3
     with Reader(io.BytesIO(raw), strict=False) as reader:
-        assert [each.facts.bus for each in reader] == [MOST_INTERFACES - 1] * 3
+        assert [each.facts.bus for each in reader] == [MOST - 1] * 3
     found = [each for each in scan.scan(io.BytesIO(raw)) if isinstance(each, Damage)]
     assert found == reader.damage and len(found) == 3
     assert found[0].reason == (
-        "nothing describes interfaces 0 to 4095, which are taken for kbus0 to kbus4095 with times in ns"
+        "nothing describes interfaces 0 to 255, which are taken for kbus0 to kbus255 with times in ns"
     )
+
+
+def test_headers_that_claim_thousands_of_devices_take_no_memory() -> None:
+    """A file of gzip that has 20 kB may be 1 MB of them, and each would be thousands of interfaces."""
+    buses = range(4096)
+    zipped = gzip.compress((header(buses) + packet(4095, buses)) * 50)
+    assert len(zipped) < 30_000
+
+    def read_all() -> None:
+        for _ in batches.messages(scan.scan(io.BytesIO(zipped))):
+            pass
+
+    assert peak_memory(read_all) < 16 << 20
 
 
 def test_descriptions_that_come_again_are_no_damage() -> None:
@@ -126,7 +143,7 @@ def packets_between_descriptions() -> bytes:
 
 
 def assumed_for_packets() -> bytes:
-    raw = header(ALL) + packet(MOST_INTERFACES - 1, ALL)
+    raw = header(ALL) + packet(MOST - 1, ALL)
     return raw * (SIZE // len(raw))
 
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from kbus import Announcement, Message, MessageId, OrigFrom, Request, abi
 from kbus.capture import Frame, Reader, Writer, pcapng
-from kbus.capture.blocks import Damage, read_blocks
-from kbus.capture.gunzip import MaybeGzip
+from kbus.capture.blocks import Damage
+from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.pcapng import Block
+from kbus.capture.sections import Blocks
 from kbus.pipeline import batches, scan
 from kbus.pipeline.sections import Section
+from tests.capture import descriptions, joined
 from tests.capture.captures import without_origins
 from tests.pipeline.captures import NOON, capture, info, swapped
 
@@ -188,7 +190,7 @@ def test_what_follows_a_name_must_be_zero(name: str, order: str) -> None:
 def test_a_section_that_another_machine_has_written_anew() -> None:
     """editcap and mergecap leave packets as they are, in a section of their own byte order."""
     raw = capture(SAMPLES, order=pcapng.BIG)
-    blocks = [found for found in read_blocks(MaybeGzip(io.BytesIO(raw))) if isinstance(found, Block)]
+    blocks = [found for found in Blocks(Window(MaybeGzip(io.BytesIO(raw)))) if isinstance(found, Block)]
     anew = pcapng.section_header(pcapng.LITTLE, "none") + pcapng.interface_description(pcapng.LITTLE, "kbus7")
     for each in blocks:
         if each.kind == pcapng.ENHANCED_PACKET:
@@ -333,7 +335,7 @@ TWO = {order: of_machine("pump", pcapng.LITTLE) + of_machine("valve", order) for
 #: Where the second of them begins, and each block of the two
 SEAM = len(of_machine("pump", pcapng.LITTLE))
 BLOCKS = {
-    order: [found.offset for found in read_blocks(MaybeGzip(io.BytesIO(raw))) if isinstance(found, Block)]
+    order: [found.offset for found in Blocks(Window(MaybeGzip(io.BytesIO(raw)))) if isinstance(found, Block)]
     for order, raw in TWO.items()
 }
 
@@ -398,3 +400,50 @@ def test_a_wrong_bit_in_a_header_gives_no_message_to_another_place(order: str, f
         raw = bytearray(TWO[order])
         raw[at] ^= 1 << (at + first) % 8
         check_places(bytes(raw))
+
+
+@pytest.mark.parametrize("kind", descriptions.WHOLE)
+def test_zeros_in_a_description_cost_no_message(kind: str) -> None:
+    """What is assumed in place of it, pipeline and reader assume alike, and say it."""
+    for at, raw in descriptions.with_zeros(descriptions.WHOLE[kind]):
+        rows, damage = by_scan(raw)
+        assert (rows, damage) == by_reader(raw), at
+        assert len(rows) == descriptions.COUNT and damage, at
+
+
+def test_of_joined_gzip_the_second_is_there_whatever_is_wrong_with_the_first() -> None:
+    for what, first in joined.damaged(step=11):
+        raw = first + joined.B_GZIP
+        rows, damage = by_scan(raw)
+        assert (rows, damage) == by_reader(raw), what
+        numbers = [row[1] for row in rows[-joined.COUNT :]]
+        assert numbers == list(range(joined.SECOND, joined.SECOND + joined.COUNT)), what
+        assert damage or joined.as_before(first), what
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(joined.A_GZIP) + len(joined.B_GZIP) - 1), st.binary(min_size=1, max_size=9)
+        ),
+        max_size=3,
+    ),
+    st.integers(0, len(joined.A_GZIP) + len(joined.B_GZIP)),
+)
+def test_joined_gzip_that_is_overwritten_or_cut_anywhere(spots: list[tuple[int, bytes]], cut: int) -> None:
+    raw = bytearray(joined.A_GZIP + joined.B_GZIP)
+    for at, what in spots:
+        raw[at : at + len(what)] = what
+    for data in (bytes(raw), bytes(raw[:cut]), bytes(raw[:cut]) + joined.B_GZIP):
+        assert by_scan(data) == by_reader(data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, len(WHOLE)), st.lists(st.integers(0, 8 * len(WHOLE) - 1), max_size=4))
+def test_wrong_bits_and_a_cut_anywhere(cut: int, bits: list[int]) -> None:
+    raw = bytearray(WHOLE)
+    for each in bits:
+        raw[each // 8] ^= 1 << each % 8
+    for data in (bytes(raw[:cut]), bytes(raw[:cut]) + WHOLE, gzip.compress(raw)[:cut]):
+        assert by_scan(data) == by_reader(data)

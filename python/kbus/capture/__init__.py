@@ -10,10 +10,10 @@
             print(time_ns, message, facts.sequence)
 """
 
-from .assumed import Interface
 from .blocks import Damage
 from .frame import Frame
-from .reader import CaptureError, Facts, Reader, Record, Section, Statistics
+from .reader import CaptureError, Facts, Reader, Record, Statistics
+from .sections import Interface, Section
 from .writer import Writer
 
 __all__ = [

@@ -4,51 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import re
-import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Optional, Union
+from typing import BinaryIO, NamedTuple, Optional, Union
 
 from .. import Message, names, wire
 from ..messages import received
-from . import assumed, frame, header, pcapng
-from .assumed import Interface
-from .blocks import MOST_DAMAGE, Damage, is_of_another_recording, read_blocks
-from .gunzip import MaybeGzip
+from . import frame, pcapng
+from .blocks import MOST_DAMAGE, Damage
+from .header import LOST_BEFORE
+from .input import MaybeGzip, Window, open_file
 from .pcapng import Block
+from .sections import Blocks, Interface, Section, check_interface, counts_of
 
 
 class CaptureError(ValueError):
     """A capture is damaged, or a file is no capture. The text has the file, the offset and the cause."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
-
-    ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings, bindings_left_out and
-    lost_before, with values of the kinds that the format says.
-    """
-
-    order: str
-    offset: int
-    info: dict[str, Any]
-    interfaces: list[Interface] = field(default_factory=list)
-
-    @cached_property
-    def buses(self) -> list[int]:
-        """The numbers of the devices, in the order of the interfaces; none if they are not known."""
-        return assumed.buses_of(self.info)
-
-    @cached_property
-    def recording(self) -> Optional[int]:
-        """The number by which packets tell that they are of this section; None if no recorder tells it."""
-        return header.recording_of(self.info) if "recorder" in self.info else None
 
 
 #: Sections and statistics that a Reader keeps
@@ -56,8 +29,6 @@ MOST_SECTIONS, _MOST_STATISTICS = 1000, 10_000
 #: Bytes of what describes the sections that it keeps
 _ROOM = 4 << 20
 _LATEST = (1 << 64) - 1
-#: What is open already, such as a pipe from another program
-_DESCRIPTOR = re.compile(r"/dev/(stdin|fd/\d+)|/proc/(self|\d+)/fd/\d+")
 
 
 class Facts(NamedTuple):
@@ -103,7 +74,7 @@ class Reader:
     of a regular file, or lead to a pipe of the shell such as ``/dev/stdin``. Whoever gives a file closes it.
     Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
 
-    ``strict``: what is damaged raises CaptureError. Otherwise it is passed over, and said in ``damage``, so
+    ``strict``: what is damaged raises CaptureError. Otherwise it is passed over. It is said in ``damage``, so
     that nothing is left out in silence; what is undamaged after it is found again. ``damage`` has the first
     1000 places, and ``more_damage`` counts those that come after them.
 
@@ -132,7 +103,8 @@ class Reader:
         self.sections: list[Section] = []
         self.more_sections = 0
         self._room = _ROOM
-        self._blocks = self._read(MaybeGzip(file))
+        self._found = Blocks(Window(MaybeGzip(file)))
+        self._blocks = self._read()
 
     def __enter__(self) -> Reader:
         return self
@@ -162,8 +134,8 @@ class Reader:
         """Yield all blocks that are undamaged, with the record of each that has a message."""
         return self._blocks
 
-    def _read(self, file: MaybeGzip) -> Iterator[tuple[Block, Optional[Record]]]:
-        for found in read_blocks(file):
+    def _read(self) -> Iterator[tuple[Block, Optional[Record]]]:
+        for found in self._found:
             if isinstance(found, Damage):
                 self._damaged(found)
                 continue
@@ -174,95 +146,37 @@ class Reader:
                 continue
             yield found, record
 
-    def leave_out(self, damage: Damage) -> None:
-        """Note in ``damage`` what is of no use to who reads ``blocks``. Raises CaptureError if ``strict``."""
-        self._damaged(damage)
-
     def _damaged(self, damage: Damage) -> None:
-        if self.strict:
-            raise CaptureError(f"{self.name}: at byte {damage.offset}: {damage.reason}")
         if len(self.damage) < MOST_DAMAGE:
             self.damage.append(damage)
         else:
             self.more_damage += 1
+        if self.strict:
+            raise CaptureError(f"{self.name}: at byte {damage.offset}: {damage.reason}")
 
     def _take(self, block: Block) -> Optional[Record]:
-        if block.kind == pcapng.SECTION_HEADER:
-            self._begin(block).info.update(info_of(block))
-            return None
+        section = self._found.section
         # No block comes before a section header, or one in place of it.
-        assert self.section is not None
-        section = self.section
-        if block.kind == pcapng.INTERFACE_DESCRIPTION:
+        assert section is not None
+        if block.kind == pcapng.ENHANCED_PACKET:
+            return _record(block, section)
+        if block.kind == pcapng.SECTION_HEADER:
             self._room -= len(block.raw)
-            self._describe(block, section)
+            self.section = section
+            if len(self.sections) < MOST_SECTIONS and self._room > 0:
+                self.sections.append(section)
+            else:
+                self.more_sections += 1
+        elif block.kind == pcapng.INTERFACE_DESCRIPTION:
+            self._room -= len(block.raw)
         elif block.kind == pcapng.INTERFACE_STATISTICS:
-            self.latest = _statistics(block, section)
+            index, ticks, received, dropped = counts_of(block, len(section.interfaces))
+            interface = section.interfaces[index]
+            time_ns = _nanoseconds(ticks, interface)
+            self.latest = Statistics(section, index, interface.bus, time_ns, received, dropped)
             if not self.more_sections and len(self.statistics) < _MOST_STATISTICS:
                 self.statistics.append(self.latest)
-        elif block.kind == pcapng.ENHANCED_PACKET:
-            if is_of_another_recording(block, section.recording):
-                self._damaged(Damage(block.offset, 0, assumed.HEADER_IS_LOST))
-                section = self._begin(block)
-            count = len(section.interfaces)
-            if pcapng.interface_of(block) >= count and not self.strict:
-                self._assume(assumed.for_packet(block, section.buses, count), block, section)
-            return _record(block, section)
         return None
-
-    def _begin(self, block: Block) -> Section:
-        """Begin a section with this block."""
-        self.section = Section(block.order, block.offset, {})
-        if len(self.sections) < MOST_SECTIONS and self._room > 0:
-            self.sections.append(self.section)
-        else:
-            self.more_sections += 1
-        if block.kind == pcapng.SECTION_HEADER:
-            self._room -= len(block.raw)
-        return self.section
-
-    def _describe(self, block: Block, section: Section) -> None:
-        missing, interface, wrong = assumed.described(block, section.buses, len(section.interfaces))
-        self._assume(missing, block, section)
-        section.interfaces.append(interface)
-        if wrong:
-            raise ValueError(wrong)
-
-    def _assume(self, missing: list[Interface], block: Block, section: Section) -> None:
-        """Go on as if these had been described before the block."""
-        if missing:
-            self._damaged(Damage(block.offset, 0, assumed.reason(len(section.interfaces), missing)))
-            section.interfaces.extend(missing)
-
-
-def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
-    """Open a file to read, with these ``flags`` too, and nothing that may have to be waited for.
-
-    Raises OSError.
-    """
-    # Without O_NONBLOCK this waits until somebody writes to a FIFO.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
-    try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        # A link in a directory may lead to a pipe of somebody who never writes.
-        may_be_pipe = _DESCRIPTOR.fullmatch(os.fspath(path)) and stat.S_ISFIFO(mode)
-        if not (stat.S_ISREG(mode) or may_be_pipe):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        os.set_blocking(fd, True)
-    except BaseException:
-        os.close(fd)
-        raise
-    return os.fdopen(fd, "rb")
-
-
-def info_of(block: Block) -> dict[str, Any]:
-    """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
-    for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
-        if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
-            return info
-    return {}
 
 
 def _nanoseconds(ticks: int, interface: Interface) -> int:
@@ -278,29 +192,10 @@ def check_name(name: str) -> None:
         raise ValueError(f"a message whose name is the wildcard {name!r}")
 
 
-def _interface_of(section: Section, index: int) -> Interface:
-    if index >= len(section.interfaces):
-        raise ValueError(f"interface {index}, which nothing describes")
-    return section.interfaces[index]
-
-
-def _statistics(block: Block, section: Section) -> Statistics:
-    index, high, low = pcapng.STATISTICS[block.order].unpack_from(block.body)
-    interface = _interface_of(section, index)
-    counts = {pcapng.ISB_IFRECV: 0, pcapng.ISB_IFDROP: 0}
-    for code, value in pcapng.options_of(block, pcapng.STATISTICS[block.order].size):
-        if code in counts and len(value) == 8:
-            (counts[code],) = pcapng.U64[block.order].unpack(value)
-    time_ns = _nanoseconds(high << 32 | low, interface)
-    received, dropped = counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP]
-    return Statistics(section, index, interface.bus, time_ns, received, dropped)
-
-
 def _record(block: Block, section: Section) -> Record:
     index, ticks, packet = pcapng.packet_of(block)
-    interface = _interface_of(section, index)
-    if interface.linktype != pcapng.LINKTYPE_KBUS:
-        raise ValueError(f"a packet of link type {interface.linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
+    check_interface(index, len(section.interfaces))
+    interface = section.interfaces[index]
     order = frame.order_of(packet)
     said, origin, recorded = frame.decode(packet, order)
     message = frame.native(recorded, order)
@@ -308,3 +203,38 @@ def _record(block: Block, section: Section) -> Record:
     check_name(wire.name_of(message))
     facts = Facts(*said, origin.bus if origin else interface.bus, block.offset, section)
     return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)
+
+
+class Losses:
+    """What was lost from the beginning of one section to its last message, as its messages tell.
+
+    Nothing is known of a section that does not say what it is a recording of: a tool that has put several
+    together leaves one section for them all.
+    """
+
+    def __init__(self) -> None:
+        self._spans: dict[Optional[int], tuple[int, int]] = {}
+        self._before: dict[Optional[int], int] = {}
+        #: Of so many interfaces
+        self._known = 0
+
+    def add(self, facts: Facts) -> None:
+        """Count what this message tells. They come in their order."""
+        if "recorder" not in facts.section.info:
+            return
+        span = self._spans.get(facts.bus)
+        first = span[0] if span else self._lost_before(facts)
+        self._spans[facts.bus] = first, facts.lost
+
+    def _lost_before(self, facts: Facts) -> int:
+        interfaces, before = facts.section.interfaces, facts.section.info.get(LOST_BEFORE, [])
+        # There may be more of them by now.
+        for index in range(self._known, min(len(interfaces), len(before))):
+            self._before[interfaces[index].bus] = before[index]
+            self._known += 1
+        return self._before.get(facts.bus, facts.lost)
+
+    def of(self, bus: Optional[int]) -> int:
+        """How many messages of this device."""
+        first, last = self._spans.get(bus, (0, 0))
+        return max(0, last - first)

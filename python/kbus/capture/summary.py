@@ -11,8 +11,8 @@ from .. import Message, MessageId
 from ..failed import is_failed
 from . import pcapng
 from .blocks import Damage
-from .losses import Losses
-from .reader import Reader, Record, Section
+from .reader import Losses, Reader, Record
+from .sections import Section
 
 #: Requests whose answer is looked for
 _MOST_ASKED = 10_000

@@ -16,6 +16,8 @@ from typing import Any, Optional
 
 from pyspark.sql import SparkSession
 
+from kbus.capture.sections import EMPTY
+
 from . import tasks
 from .buckets import bucket_of
 from .known import Covered, covered_by
@@ -249,7 +251,7 @@ def file_row(each: Inspected, health: Optional[Health]) -> dict[str, Any]:
 
 def health_of(row: dict[str, Any]) -> str:
     """Return how a file is that could be read, from the other columns of ``files``."""
-    if not row["size"]:
+    if row["reasons"] == [EMPTY]:
         return "empty"
     if row["damaged"]:
         if not row["captures"] and not row["device"] and not row["recorder"]:
@@ -264,5 +266,6 @@ def _check(rows: Iterable[dict[str, Any]], health: dict[str, Health]) -> None:
     for row in rows:
         if row["health"] not in ("ok", "copy"):
             damage = health[row["path"]].damage.first if row["path"] in health else []
-            where = f" at byte {damage[0].offset}: {damage[0].reason}" if damage else ""
+            has_place = damage and damage[0].reason != EMPTY
+            where = f" at byte {damage[0].offset}: {damage[0].reason}" if has_place else ""
             raise NotHealthy(f"{row['path']} is {row['health']}{where}; nothing was taken in")

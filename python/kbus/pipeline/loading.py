@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbus.capture.blocks import MOST_DAMAGE, Damage
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 
 from .batches import Messages, messages
 from .buckets import bucket_of

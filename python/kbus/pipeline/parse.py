@@ -35,7 +35,7 @@ _LATEST = (1 << 63) - 1
 
 #: Why a packet is of no use, in the order in which it is looked at.
 REASONS = (
-    "a packet of an interface that nothing describes, or of another link type",
+    "a packet of an interface that nothing describes",
     "a packet that is not whole",
     "a packet of another layout",
     "a packet whose checksum is wrong",
@@ -100,9 +100,8 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
         reason[wrong & (reason < 0)] = which
 
     interface = words[begins + 2].astype(np.int64)
-    is_kbus = interface < len(section.interfaces)
-    is_kbus[is_kbus] = section.interfaces.table["is_kbus"][interface[is_kbus]]
-    fail(0, ~is_kbus)
+    is_described = interface < len(section.interfaces)
+    fail(0, ~is_described)
     captured = words[begins + 5].astype(np.int64)
     room = (ends - begins) * 4 - pcapng.OVERHEAD - pcapng.PACKET[pcapng.NATIVE].size
     fail(1, (captured > room) | (captured != words[begins + 6]) | (captured < frame.LEAST))
@@ -118,7 +117,7 @@ def parse(data: bytes, words: NDArray[np.uint32], run: Run, section: Section, or
         sums = np.array([crc32(data[a:b]) for a, b in zip(begin, end)], np.uint32)
         reason[good[sums != inner[at[good] + 1]]] = 3
     bus = np.zeros(len(begins), np.int64)
-    bus[is_kbus] = section.interfaces.table["bus"][interface[is_kbus]]
+    bus[is_described] = section.interfaces.table["bus"][interface[is_described]]
     tells = (reason < 0) & (length >= frame.LENGTH)
     bus[tells] = inner[at[tells] + _ORIGIN_AT]
     fail(2, bus > frame.MOST_BUS)

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 from kbus.capture.series import SUFFIXES
 
 #: How the name of a capture ends that is still being written

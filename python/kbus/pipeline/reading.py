@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kbus.capture.blocks import Damage
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 
 from . import schemas
 from .batches import Messages, messages, source_batch

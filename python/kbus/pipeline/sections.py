@@ -9,44 +9,28 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kbus.capture import assumed, frame, header, pcapng
+from kbus.capture import frame, sections
 from kbus.capture.pcapng import Block
+from kbus.capture.sections import Interface
 
-#: Of an interface: ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are units of time a
-#: second; ``is_kbus`` tells whether its packets are of the link type of KBUS.
-_INTERFACE = np.dtype([("bus", "i4"), ("ticks", "i8"), ("is_kbus", "?")])
+#: Of an interface: ``bus`` is N of /dev/kbusN, -1 if the name is another; ``ticks`` are parts of a second.
+_INTERFACE = np.dtype([("bus", "i4"), ("ticks", "i8")])
 
 
 class Interfaces:
-    """The interfaces of a section, as far as its beginning is read: ``table`` has a row for each.
+    """The interfaces of a section, as far as its beginning is read: ``table`` has a row for each."""
 
-    It does not change. Those that ``plus`` gives, one of the other, share memory.
-    """
-
-    def __init__(self, table: Optional[NDArray[np.void]] = None) -> None:
-        self.table = np.empty(0, _INTERFACE) if table is None else table
-        self._room = self.table
-        self._is_last = True
+    def __init__(self, interfaces: Sequence[Interface] = ()) -> None:
+        self.table = np.array([_row(each) for each in interfaces], _INTERFACE)
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def __reduce__(self) -> tuple[type[Interfaces], tuple[NDArray[np.void]]]:
-        return Interfaces, (self.table,)
-
-    def plus(self, rows: list[tuple[int, int, bool]]) -> Interfaces:
-        """Return these and more: ``bus``, ``ticks`` and ``is_kbus`` of each."""
-        count = len(self.table)
-        end = count + len(rows)
-        room = self._room
-        if end > len(room) or not self._is_last:
-            room = np.empty(count + end, _INTERFACE)
-            room[:count] = self.table
-        room[count:end] = rows
-        more = Interfaces(room[:end])
-        more._room, self._is_last = room, False
+    def plus(self, interface: Interface) -> Interfaces:
+        """Return these and another one."""
+        more = Interfaces([interface])
+        more.table = np.concatenate([self.table, more.table])
         return more
 
 
@@ -72,9 +56,14 @@ class Section(NamedTuple):
     buses: tuple[int, ...]
     recording: Optional[int]
 
-    def with_interfaces(self, more: Sequence[assumed.Interface]) -> Section:
-        """Return the section with these interfaces, too."""
-        return self._replace(interfaces=self.interfaces.plus([_row(each) for each in more])) if more else self
+    def with_interface(self, interface: Interface) -> Section:
+        """Return the section with this interface, too."""
+        return self._replace(interfaces=self.interfaces.plus(interface))
+
+    def known(self) -> sections.Section:
+        """Return what whoever reads on in this section has to know of it."""
+        interfaces = [Interface("", bus, ticks) for bus, ticks in self.interfaces.table.tolist()]
+        return sections.Section(self.order, self.begin, {}, interfaces, list(self.buses), self.recording)
 
     @property
     def is_unknown(self) -> bool:
@@ -91,16 +80,18 @@ class Section(NamedTuple):
             return session_number("", "", self.capture if recording < 0 else str(recording), bus)
         return session_number(self.device, self.boot, self.load, bus)
 
-    def with_first_packet(self, packet: bytes) -> Section:
-        """Return the section with its ``capture``, given the bytes of its first packet's block."""
-        return self._replace(header=b"", capture=hashlib.sha256(self.header + packet).hexdigest())
+    def with_packet(self, data: bytes, begin: int = 0, end: Optional[int] = None) -> Section:
+        """Return the section with its ``capture``, if this is the first packet: ``data`` has its block."""
+        if self.capture:
+            return self
+        capture = hashlib.sha256(self.header + data[begin:end]).hexdigest()
+        return self._replace(header=b"", capture=capture)
 
 
-def section(block: Block, info: dict[str, Any]) -> Section:
-    """Return the section that begins with ``block``, whose recorder says ``info``."""
+def section(block: Block, said: sections.Section) -> Section:
+    """Return the section that begins with ``block``, of which ``said`` tells what its header says."""
     keys = ("device", "boot_id", "load_id", "recorder")
-    device, boot, load, recorder = ("" if info.get(key) is None else str(info[key]) for key in keys)
-    catches_all, buses = "$.*" in _names(info), tuple(assumed.buses_of(info))
+    device, boot, load, recorder = ("" if said.info.get(key) is None else str(said.info[key]) for key in keys)
     return Section(
         block.order,
         block.offset,
@@ -109,18 +100,18 @@ def section(block: Block, info: dict[str, Any]) -> Section:
         boot,
         load,
         recorder,
-        catches_all,
+        "$.*" in _names(said.info),
         Interfaces(),
         "",
-        buses,
-        header.recording_of(info) if "recorder" in info else None,
+        tuple(said.buses),
+        said.recording,
     )
 
 
-def _row(interface: assumed.Interface) -> tuple[int, int, bool]:
+def _row(interface: Interface) -> tuple[int, int]:
     # A header may tell numbers that no device has.
     bus = -1 if interface.bus is None or interface.bus > frame.MOST_BUS else interface.bus
-    return bus, interface.ticks, interface.linktype == pcapng.LINKTYPE_KBUS
+    return bus, interface.ticks
 
 
 def _names(info: dict[str, Any]) -> list[str]:

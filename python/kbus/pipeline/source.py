@@ -43,7 +43,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 
 from . import schemas
 from .paths import is_gzip, uploads

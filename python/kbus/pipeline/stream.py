@@ -19,7 +19,7 @@ from typing import Optional
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus.capture.blocks import Damage
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 
 from ..cli.ksocks import EndSignals
 from . import tasks

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kbus.capture.blocks import Damage
-from kbus.capture.reader import open_file
+from kbus.capture.input import open_file
 
 from .batches import source_batch
 from .paths import PART, Upload, existing, is_gzip, uploads

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""The bytes of a capture, out of gzip if they are of that, and some way ahead."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import zlib
+from typing import BinaryIO, Optional, Protocol, Union
+
+_MAGIC = b"\x1f\x8b"
+#: How each member of a file of gzip begins: method, flags, time, how hard it tried, system
+_MEMBER = re.compile(b"\x1f\x8b\x08[\0-\x1f].{4}[\0\2\4].", re.DOTALL)
+_MEMBER_LENGTH = 10
+#: Bytes of what looks like a member that are unzipped to see whether it is one
+_CHECKED = 1 << 12
+_CHUNK = 1 << 16
+#: zlib's word for a gzip header and trailer
+_GZIP = 16 + zlib.MAX_WBITS
+#: Bytes that are asked for, if fewer will do
+_PIECE = 1 << 20
+#: What is open already, such as a pipe from another program
+_DESCRIPTOR = re.compile(r"/dev/(stdin|fd/\d+)|/proc/(self|\d+)/fd/\d+")
+
+
+def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
+    """Open a file to read, with these ``flags`` too, and nothing that may have to be waited for.
+
+    Raises OSError.
+    """
+    # Without O_NONBLOCK this waits until somebody writes to a FIFO.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        # A link in a directory may lead to a pipe of somebody who never writes.
+        may_be_pipe = _DESCRIPTOR.fullmatch(os.fspath(path)) and stat.S_ISFIFO(mode)
+        if not (stat.S_ISREG(mode) or may_be_pipe):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "rb")
+
+
+class Readable(Protocol):
+    """Bytes, one after the other: ``read`` returns none only at the end."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return up to ``count`` bytes."""
+
+
+class MaybeGzip:
+    """Reads ``file``, which need not be seekable, and unzips it if it is of gzip.
+
+    ``read`` returns all that can be had before it raises EOFError for a file that is cut, or ``zlib.error``
+    for one that is damaged. Then it goes on with the next member: files that were put one after the other
+    are one file, and damage in one of them is no reason to lose the others.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        begin = b""
+        while len(begin) < len(_MAGIC) and (more := file.read(len(_MAGIC) - len(begin))):
+            begin += more
+        self._is_gzip = begin == _MAGIC
+        self._begin(begin)
+
+    def _begin(self, data: bytes) -> None:
+        self._zlib = zlib.decompressobj(_GZIP)
+        self._rest = data
+        #: What has been read last of this member, in which another one may begin
+        self._seen = data[1:]
+        self._is_damaged = False
+        #: What is raised by the next call
+        self._error: Optional[zlib.error] = None
+
+    def read(self, count: int) -> bytes:
+        """Return up to ``count`` bytes, and none only at the end."""
+        if not self._is_gzip:
+            begin, self._rest = self._rest, b""
+            return begin or self._file.read(count)
+        if self._error:
+            error, self._error, self._is_damaged = self._error, None, True
+            raise error
+        if self._is_damaged and not self._find_member():
+            return b""
+        unzipped = b""
+        while not unzipped:
+            if self._zlib.eof:
+                if not (data := self._zlib.unused_data or self._file.read(_CHUNK)):
+                    return b""
+                self._begin(data)
+            if not self._rest:
+                self._rest = self._file.read(_CHUNK)
+                self._seen = self._seen[-_CHUNK:] + self._rest
+            if not self._rest:
+                self._is_damaged = True
+                raise EOFError("the file ends inside its gzip data")
+            before = self._zlib.copy()
+            try:
+                unzipped = self._zlib.decompress(self._rest, min(count, _CHUNK))
+            except zlib.error as error:
+                self._error = error
+                unzipped = _until_error(before, self._rest)
+                return unzipped or self.read(count)
+            self._rest = self._zlib.unconsumed_tail
+        return unzipped
+
+    def _find_member(self) -> bool:
+        """Begin the next member behind the damage; False if there is none."""
+        data, at = self._seen, 0
+        while True:
+            found = _MEMBER.search(data, at)
+            at = found.start() if found else max(at, len(data) - _MEMBER_LENGTH + 1)
+            if len(data) - at < _CHECKED and (more := self._file.read(_CHUNK)):
+                data, at = data[at:] + more, 0
+                continue
+            if not found:
+                self._seen = b""
+                return False
+            try:
+                zlib.decompressobj(_GZIP).decompress(data[at : at + _CHECKED])
+            except zlib.error:
+                at += 1
+                continue
+            self._begin(data[at:])
+            return True
+
+
+def _until_error(unzip: zlib._Decompress, data: bytes) -> bytes:
+    """Return what these bytes of gzip give before the one that is wrong."""
+    parts = []
+    try:
+        for at in range(len(data)):
+            parts.append(unzip.decompress(data[at : at + 1]))
+    except zlib.error:
+        pass
+    return b"".join(parts)
+
+
+class Window:
+    """What has been read of a file and not been dealt with: ``data`` from ``at`` on.
+
+    The file's first byte that is read is at ``begin``. ``piece`` bytes are read at least, unless that is
+    beyond ``end``; without it no more than what there is, so that a pipe can be read while it is written.
+    Where the file is damaged, ``have`` does not go beyond that: ``error`` says why until ``go_on`` is called.
+    """
+
+    def __init__(
+        self, file: Readable, begin: int = 0, end: Optional[int] = None, piece: Optional[int] = None
+    ) -> None:
+        self._file = file
+        self._base = begin
+        self._end = end
+        self._piece = piece
+        self._is_all = False
+        self.data = b""
+        self.at = 0
+        self.error: Optional[str] = None
+
+    @property
+    def base(self) -> int:
+        """Where ``data`` begins in the file."""
+        return self._base
+
+    @property
+    def offset(self) -> int:
+        """Where ``at`` is in the file."""
+        return self._base + self.at
+
+    def left(self) -> int:
+        """Return how many bytes there are in ``data`` from ``at`` on."""
+        return len(self.data) - self.at
+
+    def have(self, count: int) -> bool:
+        """Return whether there are ``count`` more bytes, having read as many: then ``data`` is another."""
+        left = self.left()
+        if left >= count:
+            return True
+        if self._is_all or self.error is not None:
+            return False
+        needed = count - left
+        asked = max(needed, _PIECE)
+        if self._piece is not None:
+            position = self._base + len(self.data)
+            piece = self._piece if self._end is None else min(self._piece, self._end - position)
+            asked = needed = max(needed, piece)
+        parts = [self.data[self.at :]]
+        while needed > 0 and not self._is_all and self.error is None:
+            try:
+                part = self._file.read(asked)
+            except (EOFError, zlib.error) as error:
+                part, self.error = b"", str(error)
+            else:
+                self._is_all = not part
+            parts.append(part)
+            needed -= len(part)
+            asked -= len(part)
+        self._base += self.at
+        self.at = 0
+        self.data = b"".join(parts)
+        return len(self.data) >= count
+
+    def go_on(self) -> None:
+        """Read on behind what is damaged."""
+        self.error = None

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: MIT
+"""The blocks of a capture in their sections, and in place of what damage has taken what is assumed.
+
+This is the one way in which captures are read: ``Reader``, ``recover`` and the data pipeline stand on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple, Optional, Union
+
+from . import frame, header, pcapng
+from .blocks import (
+    FILE_ENDS,
+    Damage,
+    Search,
+    block_at,
+    has_frame,
+    header_in_place,
+    is_header,
+    is_header_lost,
+    is_of_another_recording,
+)
+from .input import Window
+from .pcapng import Block
+
+#: Devices of a machine, as the module has no more. A section's header that tells more tells none.
+MOST_DEVICES = 256
+#: Interfaces of a section, which tools may have put together. The description of another one is damage.
+MOST_INTERFACES = 4096
+#: Interfaces of a section whose header does not tell the devices that may lack a description, before a packet
+#: that does not tell its own
+_MOST_UNTOLD = 16
+#: Said of a file in which there is nothing
+EMPTY = "it is empty"
+_PCAP = (
+    "it is a pcap file of the old format: `editcap -F pcapng OLD.pcap NEW.pcapng` makes a capture of it if"
+    " its packets are those of KBUS"
+)
+#: What a file is that begins like this. If there is a capture inside, this is not the way to read it.
+_FOREIGN = {
+    # Of both byte orders, with times in microseconds and in nanoseconds
+    b"\xa1\xb2\xc3\xd4": _PCAP,
+    b"\xd4\xc3\xb2\xa1": _PCAP,
+    b"\xa1\xb2\x3c\x4d": _PCAP,
+    b"\x4d\x3c\xb2\xa1": _PCAP,
+    b"\x28\xb5\x2f\xfd": "it is compressed with zstd: `zstd -d` makes it readable",
+    b"\xfd7zXZ\0": "it is compressed with xz: `xz -d` makes it readable",
+    b"BZh": "it is compressed with bzip2: `bunzip2` makes it readable",
+    b"PK\x03\x04": "it is a zip archive: `unzip` makes readable what is in it",
+}
+#: Said of what is no capture
+NO_CAPTURE = frozenset([EMPTY, *_FOREIGN.values()])
+#: Said of the first packet behind a section header that is damaged
+HEADER_IS_LOST = "a packet of another recording: the section header before it is damaged"
+#: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
+_TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
+_NANO = _TICKS[b"\x09"]
+#: Bytes of an interface's name that are kept; a device of KBUS's has far fewer.
+_MOST_NAME = 64
+_NAME = re.compile("kbus([0-9]{1,9})")
+
+
+class Interface(NamedTuple):
+    """A KBUS device of a section: its name there, its number if that tells one, units of time a second."""
+
+    name: str
+    bus: Optional[int]
+    ticks: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
+
+    ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings, bindings_left_out and
+    lost_before, with values of the kinds that the format says. ``buses`` are the numbers of the devices in
+    the order of the interfaces, none if they are not known. ``recording`` is the number by which packets tell
+    that they are of this section; None if no recorder tells it.
+    """
+
+    order: str
+    offset: int
+    info: dict[str, Any]
+    interfaces: list[Interface] = field(default_factory=list)
+    buses: list[int] = field(default_factory=list)
+    recording: Optional[int] = None
+
+
+def section_of(block: Block, info: dict[str, Any]) -> Section:
+    """Return the section that begins with this block, whose recorder says ``info``."""
+    recording = header.recording_of(info) if "recorder" in info else None
+    buses = _buses_of(info)
+    # They may be very many.
+    said = info if buses else {key: value for key, value in info.items() if key != "bus"}
+    return Section(block.order, block.offset, said, [], buses, recording)
+
+
+class Blocks:
+    """Iterates over the blocks of a capture, and the ``Damage`` between them.
+
+    ``section`` is the one that the last block is of. ``known`` is that in which reading begins. If the file
+    ``may_grow``, what is not whole at its end is no damage, but left for later: ``offset`` is where to go on.
+
+    Where a section's header is damaged, or an interface's description, a block that is made anew comes in its
+    place, after the ``Damage``; ``recover`` has nothing to add to that. A header made anew says nothing. What
+    is no block is passed over up to the next that can be trusted: a section's header, or a whole packet. A
+    file that ends inside a packet has no more blocks: its last bytes are the data of somebody's message,
+    whatever they look like.
+    """
+
+    def __init__(self, window: Window, known: Optional[Section] = None, may_grow: bool = False) -> None:
+        self.section = known
+        self._window = window
+        self._may_grow = may_grow
+        self._search = Search(window.offset)
+        self._next: deque[Union[Block, Damage]] = deque()
+        self._end: Optional[int] = None
+        self._is_begin = known is None and not may_grow
+
+    def __iter__(self) -> Iterator[Union[Block, Damage]]:
+        return self
+
+    def __next__(self) -> Union[Block, Damage]:
+        if not self._next:
+            window, section = self._window, self.section
+            found = block_at(window, section.order if section else None)
+            if isinstance(found, Block):
+                window.at += len(found.raw)
+                if section and found.kind == pcapng.ENHANCED_PACKET and _is_usual(found, section):
+                    return found
+                self._next.extend(self._take(found))
+            else:
+                self._next.extend(self._damaged(*found))
+        self._is_begin = False
+        return self._next.popleft()
+
+    @property
+    def is_between(self) -> bool:
+        """Whether what comes next is what the window has next, and has not been looked at."""
+        return not self._next
+
+    @property
+    def offset(self) -> int:
+        """Where reading has come to in the file, in bytes."""
+        return self._window.offset if self._end is None else self._end
+
+    def _damaged(self, reason: str, is_torn: bool) -> Iterator[Union[Block, Damage]]:
+        """Go on to the next block that can be trusted. Raises StopIteration at the end."""
+        window, search = self._window, self._search
+        begin, order = window.offset, self.section.order if self.section else None
+        if not window.left() and window.error is None:
+            if self._is_begin:
+                return iter((Damage(0, 0, EMPTY),))
+            raise StopIteration
+        foreign = [what for magic, what in _FOREIGN.items() if window.data.startswith(magic)]
+        if self._is_begin and foreign:
+            while window.have(1):
+                window.at += window.left()
+            return iter((Damage(0, window.offset, foreign[0]),))
+        search.header_is_lost = not is_torn and is_header_lost(window, order)
+        if is_torn:
+            window.at += window.left()
+        else:
+            order = search.go_on(window, order)
+        if self._may_grow and not window.left() and window.error is None:
+            # What follows may yet show that this is less.
+            self._end = begin
+            raise StopIteration
+        if reason == FILE_ENDS and not window.left() and window.error is not None:
+            reason = window.error
+            window.go_on()
+        found: list[Union[Block, Damage]] = [Damage(begin, window.offset - begin, reason)]
+        if search.header_is_lost and order and not is_header(window):
+            found.append(self._begin(header_in_place(order, begin), {}))
+        return iter(found)
+
+    def _take(self, block: Block) -> Iterator[Union[Block, Damage]]:
+        if block.kind == pcapng.SECTION_HEADER:
+            try:
+                yield self._begin(block, info_of(block))
+            except ValueError as error:
+                yield Damage(block.offset, len(block.raw), str(error))
+                yield self._begin(header_in_place(block.order, block.offset), {})
+            return
+        # No block comes before a section header, or one in place of it.
+        assert self.section is not None
+        if block.kind == pcapng.INTERFACE_DESCRIPTION:
+            yield from self._describe(block, self.section)
+            return
+        if block.kind == pcapng.ENHANCED_PACKET:
+            if is_of_another_recording(block, self.section.recording):
+                yield Damage(
+                    block.offset, 0, "a packet of another recording: the section header before it is damaged"
+                )
+                yield self._begin(header_in_place(block.order, block.offset), {})
+            yield from self._assume(_missing_before(block, self.section), block.offset)
+        yield block
+
+    def _begin(self, block: Block, info: dict[str, Any]) -> Block:
+        self.section = section_of(block, info)
+        return block
+
+    def _describe(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
+        count, buses = len(section.interfaces), section.buses
+        if count >= MOST_INTERFACES:
+            yield Damage(block.offset, len(block.raw), f"more than {MOST_INTERFACES} interfaces in a section")
+            return
+        is_told = count < len(buses)
+        assumed, wrong = buses[count] if is_told else None, ""
+        missing: Sequence[int] = ()
+        try:
+            interface = interface_from(block, is_told)
+        except ValueError as error:
+            wrong = str(error)
+        else:
+            # A tool may have made one section of several of this recorder, and `recover` leaves out a name.
+            if buses and interface.bus not in (None, *(buses[count:] if is_told else buses)):
+                # Which of the two is damaged, nothing tells.
+                assumed = None
+                wrong = f"{interface.name} as interface {count}, where the header tells another device"
+            elif is_told and interface.bus is not None:
+                missing = buses[count : buses.index(interface.bus, count)]
+        if wrong:
+            yield Damage(block.offset, len(block.raw), wrong)
+            yield self._made(_assumed(assumed), block.offset)
+            return
+        yield from self._assume(list(map(_assumed, missing)), block.offset)
+        section.interfaces.append(interface)
+        yield block
+
+    def _assume(self, missing: Sequence[Interface], offset: int) -> Iterator[Union[Block, Damage]]:
+        """Make descriptions that should be there and are not."""
+        assert self.section is not None
+        if missing:
+            yield Damage(offset, 0, _reason(len(self.section.interfaces), missing))
+        for interface in missing:
+            yield self._made(interface, offset)
+
+    def _made(self, interface: Interface, offset: int) -> Block:
+        assert self.section is not None
+        order = self.section.order
+        self.section.interfaces.append(interface)
+        raw = pcapng.interface_description(order, interface.name)
+        return Block(pcapng.INTERFACE_DESCRIPTION, order, offset, raw)
+
+
+def info_of(block: Block) -> dict[str, Any]:
+    """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
+    for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
+        if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
+            return info
+    return {}
+
+
+def counts_of(block: Block, interfaces: int) -> tuple[int, int, int, int]:
+    """Return interface, time in units of that, and how many messages a block of statistics says were received
+    and dropped.
+
+    Raises ValueError if the section does not have so many ``interfaces``, or the block is damaged.
+    """
+    index, high, low = pcapng.STATISTICS[block.order].unpack_from(block.body)
+    check_interface(index, interfaces)
+    counts = {pcapng.ISB_IFRECV: 0, pcapng.ISB_IFDROP: 0}
+    for code, value in pcapng.options_of(block, pcapng.STATISTICS[block.order].size):
+        if code in counts and len(value) == 8:
+            (counts[code],) = pcapng.U64[block.order].unpack(value)
+    return index, high << 32 | low, counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP]
+
+
+def check_interface(index: int, interfaces: int) -> None:
+    """Raise ValueError if a section of so many interfaces does not have this one."""
+    if index >= interfaces:
+        raise ValueError(f"interface {index}, which nothing describes")
+
+
+def _buses_of(info: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of a section's devices; none if it does not tell, or tells more than can be."""
+    bus = info.get("bus")
+    buses: list[Any] = bus if isinstance(bus, list) else [bus]
+    is_right = len(buses) <= MOST_DEVICES and all(type(each) is int for each in buses)
+    return buses if is_right else []
+
+
+# There may be hundreds of them in each section, and there is memory for one.
+@lru_cache(maxsize=MOST_INTERFACES)
+def _assumed(bus: Optional[int]) -> Interface:
+    """Return the interface of a device, whose description is damaged."""
+    return Interface("" if bus is None else f"kbus{bus}", bus, _NANO)
+
+
+def interface_from(block: Block, is_told: bool = False) -> Interface:
+    """Return the interface that a block describes. Raises ValueError if that is damaged.
+
+    That ``is_told`` by the header is of a recorder, and is as recorders describe it.
+    """
+    linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
+    name, ticks = "", _TICKS[b"\x06"]
+    for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
+        if code == pcapng.IF_NAME:
+            name = value[:_MOST_NAME].decode("utf-8", "backslashreplace")
+        elif code == pcapng.IF_TSRESOL:
+            if value not in _TICKS:
+                raise ValueError(f"an interface with if_tsresol {value[:4].hex()}, and not 06 or 09")
+            ticks = _TICKS[value]
+    number = _NAME.fullmatch(name)
+    if (is_told or number) and linktype != pcapng.LINKTYPE_KBUS:
+        what = name or "an interface"
+        raise ValueError(f"{what} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
+    if is_told and ticks != _NANO:
+        raise ValueError(f"{name or 'an interface'} without if_tsresol 09, which recorders write")
+    return Interface(name, int(number[1]) if number else None, ticks)
+
+
+def _is_usual(packet: Block, section: Section) -> bool:
+    """Return whether nothing is missing before a packet."""
+    index = pcapng.interface_of(packet)
+    return index < len(section.interfaces) and not is_of_another_recording(packet, section.recording)
+
+
+def _missing_before(packet: Block, section: Section) -> list[Interface]:
+    """Return the interfaces that are not described, if a packet is of one of those.
+
+    A packet that no recorder has made, or of an interface that there can't have been, is of none.
+    """
+    index, count, buses = pcapng.interface_of(packet), len(section.interfaces), section.buses
+    tells = frame.origin_in(packet.raw, 8 + pcapng.PACKET[packet.order].size) is not None
+    most = len(buses) or (MOST_DEVICES if tells else _MOST_UNTOLD)
+    if not count <= index < most or not has_frame(packet):
+        return []
+    return [_assumed(buses[each] if buses else None) for each in range(count, index + 1)]
+
+
+def _reason(first: int, missing: Sequence[Interface]) -> str:
+    """Return what is said of interfaces that are missing, from the number ``first`` on: one, or several."""
+    if len(missing) == 1:
+        device = "a device" if missing[0].bus is None else missing[0].name
+        return f"nothing describes interface {first}, which is taken for {device} with times in ns"
+    last = first + len(missing) - 1
+    is_known = missing[0].bus is not None
+    taken = f"{missing[0].name} to {missing[-1].name}" if is_known else f"{len(missing)} devices"
+    return f"nothing describes interfaces {first} to {last}, which are taken for {taken} with times in ns"
