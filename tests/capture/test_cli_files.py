@@ -263,9 +263,10 @@ def test_what_is_no_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     """No remedy is named that would refuse it, too."""
     path = tmp_path / "text"
     path.write_text("root:x:0:0\n")
-    said = f"{path}: not a capture, 11 bytes\n  11 bytes from 0 are of no use: not a pcapng file\n"
-    assert run(capsys, "info", str(path)) == (1, said, f"kbus info: {path} is not a capture\n")
-    assert run(capsys, "play", str(path)) == (1, "", f"kbus play: {path} is not a capture\n")
+    said = f"{path}: not a capture, 11 bytes\n  not a pcapng file\n"
+    why = f"{path} is not a capture: not a pcapng file"
+    assert run(capsys, "info", str(path)) == (1, said, f"kbus info: {why}\n")
+    assert run(capsys, "play", str(path)) == (1, "", f"kbus play: {why}\n")
     status, out, err = run(capsys, "info", "--json", str(path), str(path))
     assert (status, err) == (1, "kbus info: 2 of the files are not captures\n")
     assert [json.loads(line)["damage"][0]["length"] for line in out.splitlines()] == [11, 11]
@@ -278,7 +279,7 @@ def test_a_capture_that_has_lost_its_beginning(tmp_path: Path, capsys: pytest.Ca
     assert (status, out.splitlines()[0]) == (1, f"{path}: damaged, {path.stat().st_size} bytes")
     assert f"\n{__file__}: not a capture, " in out
     assert err == (
-        f"kbus info: {__file__} is not a capture\n"
+        f"kbus info: {__file__} is not a capture: not a pcapng file\n"
         "kbus info: 1 of the captures are damaged; `kbus recover` makes whole ones of them\n"
     )
     status, _, err = run(capsys, "play", str(path))

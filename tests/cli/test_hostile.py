@@ -155,7 +155,7 @@ def test_what_comes_of_a_message_that_can_not_be_played(
     damaged.write_bytes(b"no capture")
     damaged.rename(directory / (PATH + "2"))
     status, printed = run(capfd, "play", PATH + "2")
-    expected = f"kbus play: {SHOWN_PATH}2 is not a capture\n"
+    expected = f"kbus play: {SHOWN_PATH}2 is not a capture: not a pcapng file\n"
     assert (status, printed) == (1, expected)
 
 

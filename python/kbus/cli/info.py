@@ -7,9 +7,11 @@ import argparse
 import dataclasses
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from ..capture import Damage
 from ..capture.header import LEFT_OUT
 from ..capture.series import by_any_name, by_recording, each_once
 from ..capture.summary import Summary, summarize
@@ -29,7 +31,11 @@ def add(subparsers: options.Subparsers) -> None:
         " one of them is damaged, or is not a capture.",
     )
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"
+        "paths",
+        nargs="+",
+        type=options.capture,
+        metavar="PATH",
+        help="a capture, or a directory with captures; - is stdin",
     )
     parser.add_argument(
         "-n", "--names", type=options.positive, metavar="N", help="show only the N names with most messages"
@@ -41,7 +47,7 @@ def add(subparsers: options.Subparsers) -> None:
 def run(args: argparse.Namespace) -> None:
     """Do it."""
     damaged = 0
-    foreign: list[Path] = []
+    foreign: list[str] = []
     named = set(args.paths)
     for path in captures_in(args.paths):
         try:
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
             check_gone("info", path, args.paths, error)
             continue
         if is_foreign(summary):
-            foreign.append(path)
+            foreign.append(not_a_capture(path, summary.damage))
         else:
             damaged += bool(summary.damage)
         if args.json:
@@ -58,8 +64,7 @@ def run(args: argparse.Namespace) -> None:
         else:
             _show(summary, args.names)
     if foreign:
-        one = len(foreign) == 1
-        text = not_a_capture(foreign[0]) if one else f"{len(foreign)} of the files are not captures"
+        text = foreign[0] if len(foreign) == 1 else f"{len(foreign)} of the files are not captures"
         if not damaged:
             raise Failure(text)
         say("info", text)
@@ -69,6 +74,8 @@ def run(args: argparse.Namespace) -> None:
 
 def captures_in(paths: list[Path]) -> list[Path]:
     """The files that these paths are or have in them, see ``by_recording``. Raises a Failure."""
+    if paths.count(options.STDIN) > 1:
+        raise Failure.usage("stdin can be read once")
     found: list[Path] = []
     for path in paths:
         try:
@@ -91,9 +98,9 @@ def is_foreign(summary: Summary) -> bool:
     return bool(summary.damage) and not summary.sections
 
 
-def not_a_capture(path: Path) -> str:
-    """Return what is said of such a file."""
-    return f"{path} is not a capture"
+def not_a_capture(path: Path, damage: Sequence[Damage]) -> str:
+    """Return what is said of such a file, which is all damage."""
+    return f"{path} is not a capture: {damage[0].reason}"
 
 
 def check_gone(subcommand: str, path: Path, given: list[Path], error: OSError) -> None:
@@ -113,9 +120,11 @@ def _as_json(summary: Summary) -> dict[str, Any]:
 
 
 def _show(summary: Summary, most: Optional[int]) -> None:
-    put_line(f"{summary.path}: {_health(summary)}")
+    # That of a pipe is not known.
+    size = f", {summary.size} bytes" if summary.size or not summary.sections else ""
+    put_line(f"{summary.path}: {_health(summary)}{size}")
     if is_foreign(summary):
-        _show_damage(summary)
+        put_line(f"  {summary.damage[0].reason}")
         return
     for info in summary.sections:
         device = info.get("device", "unknown machine")
@@ -152,10 +161,8 @@ def _bindings(info: dict[str, Any]) -> str:
 
 def _health(summary: Summary) -> str:
     if summary.damage:
-        state = "not a capture" if is_foreign(summary) else "damaged"
-    else:
-        state = "whole" if summary.is_sealed else "whole, but it was not sealed"
-    return f"{state}, {summary.size} bytes"
+        return "not a capture" if is_foreign(summary) else "damaged"
+    return "whole" if summary.is_sealed else "whole, but it was not sealed"
 
 
 def _date(time_ns: int) -> str:

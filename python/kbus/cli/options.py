@@ -7,6 +7,7 @@ import argparse
 import math
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn, Optional
 
 from .. import names
@@ -17,6 +18,7 @@ from .printable import printable
 
 __all__ = [
     "NAME_HELP",
+    "STDIN",
     "Parser",
     "Subparsers",
     "add_clock",
@@ -28,6 +30,7 @@ __all__ = [
     "add_interval",
     "add_json",
     "add_timeout",
+    "capture",
     "default_device",
     "interval",
     "name_to_bind",
@@ -43,6 +46,9 @@ __all__ = [
 ]
 
 NAME_HELP = "a message name; its last word may be * (one or more words) or %% (exactly one)"
+
+#: What ``-`` means among captures
+STDIN = Path("/dev/stdin")
 
 _LONGEST_QUEUE = 0xFFFFFFFF
 
@@ -121,6 +127,11 @@ def _device(text: str) -> int:
 def add_device_filter(parser: argparse.ArgumentParser) -> None:
     """``-d N``, the only device to show."""
     parser.add_argument("-d", "--device", type=natural, metavar="N", help="only /dev/kbusN (default: all)")
+
+
+def capture(text: str) -> Path:
+    """A capture, or a directory with captures; ``-`` is ``STDIN``."""
+    return STDIN if text == "-" else Path(text)
 
 
 def add_json(parser: argparse._ActionsContainer) -> None:

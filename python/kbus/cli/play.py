@@ -9,15 +9,16 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
 from .. import Ksock, Message, abi, names
-from ..capture import CaptureError, Reader, Record
+from ..capture import CaptureError, Damage, Reader, Record
 from ..capture.part import PART, is_being_written
 from ..capture.player import Casting, timed
+from ..capture.sections import NO_CAPTURE
 from ..capture.series import by_any_name
 from . import options
 from .failures import Failure
@@ -37,7 +38,11 @@ def add(subparsers: options.Subparsers) -> None:
         " one after the other. The exit status is 1 if a message could not be sent.",
     )
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a capture, or a directory with captures"
+        "paths",
+        nargs="+",
+        type=options.capture,
+        metavar="PATH",
+        help="a capture, or a directory with captures; - is stdin",
     )
     parser.add_argument(
         "--rate",
@@ -87,6 +92,8 @@ def _mapping(text: str) -> tuple[str, str]:
 
 def run(args: argparse.Namespace) -> None:
     """Do it."""
+    if args.loop and options.STDIN in args.paths:
+        raise Failure.usage("stdin can be read once, and --loop begins again")
     player = _Player(args)
     with EndSignals() as signals, ExitStack() as player.stack:
         paths = captures_in(args.paths)
@@ -115,8 +122,8 @@ def _records(paths: list[Path], args: argparse.Namespace) -> Iterator[Record]:
             check_gone("play", path, args.paths, error)
             continue
         except CaptureError as error:
-            if not _has_blocks(path):
-                raise Failure(not_a_capture(path)) from error
+            if why := _why_no_capture(path, reader.damage):
+                raise Failure(why) from error
             raise Failure(f"{error}; --tolerant plays what is undamaged") from error
         for damage in reader.damage:
             say("play", f"{path}: {damage.length} bytes from {damage.offset} are left out: {damage.reason}")
@@ -131,15 +138,15 @@ def _is_being_recorded(path: Path) -> bool:
         return False
 
 
-def _has_blocks(path: Path) -> bool:
-    """Whether there is anything of a capture in the file; one that can be read only once counts as such."""
-    try:
-        if not path.is_file():
-            return True
-        with Reader(path, strict=False) as reader:
-            return next(reader.blocks(), None) is not None
-    except OSError:
-        return True
+def _why_no_capture(path: Path, damage: Sequence[Damage]) -> str:
+    """Why there is nothing of a capture in a file; empty if there is, or it can be read only once."""
+    if damage[0].reason in NO_CAPTURE:
+        return not_a_capture(path, damage)
+    if path.is_file():
+        with suppress(OSError), Reader(path, strict=False) as reader:
+            if next(reader.blocks(), None) is None:
+                return not_a_capture(path, reader.damage)
+    return ""
 
 
 class _Player:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Optional
 
 from ..capture import CaptureError
+from ..capture.input import open_file
 from ..capture.part import GZIP, PART
-from ..capture.reader import open_file
 from ..capture.recover import RECOVERING, recover
 from ..capture.series import RECOVERED, SUFFIX
 from . import options
@@ -27,7 +27,13 @@ def add(subparsers: options.Subparsers) -> None:
         " its name. FILE.pcapng.part becomes FILE.pcapng, any other FILE.recovered.pcapng. The damaged file"
         " stays.",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a capture; it may be of gzip")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=options.capture,
+        metavar="FILE",
+        help="a capture; it may be of gzip; - is stdin",
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="the new file, if there is one FILE"
     )
@@ -38,6 +44,8 @@ def run(args: argparse.Namespace) -> None:
     """Do it."""
     if args.output and len(args.files) > 1:
         raise Failure.usage("--output is one file, and there are several to recover")
+    if options.STDIN in args.files and not args.output:
+        raise Failure.usage("stdin has no name that the new one could have: --output says where")
     failed = 0
     for path in args.files:
         try:
