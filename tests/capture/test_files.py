@@ -210,7 +210,7 @@ def test_keep_deletes_the_oldest_and_says_so(tmp_path: Path) -> None:
     assert not old.exists()
     left = sorted(tmp_path.glob("lathe-0-*"))
     assert sequences(left[-1])[-1] == 1000
-    assert said[0] == f"{old.name} is deleted, {size} bytes: there are to be 20000 in all"
+    assert said[0] == f"{old.name} is deleted, {size} bytes, to stay within --keep 20000"
     assert len(said) == 1 + one.sealed - len(left)
 
 

@@ -37,7 +37,7 @@ MISSING = "999"
             ["record", "--fsync", "sometimes"],
             "'sometimes' is neither never, seal, always nor a number of seconds",
         ),
-        (["record", "--name", ""], "a name has one character at least"),
+        (["record", "--name", ""], "a name has from 1 to 1000 characters"),
         (["listen", "$.A", "--format", "100%"], "a % ends it, which is %%; there are %t"),
         (["listen", "$.A", "--format", "%q"], "there is no %q, but %t"),
         (["listen", "$.A", "-d", "kbus0"], "'kbus0' is not a number from 0"),

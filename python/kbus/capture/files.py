@@ -254,7 +254,7 @@ class Files:
             except OSError as error:
                 self._say(f"can't delete {path.name}: {error.strerror}")
             else:
-                self._say(f"{path.name} is deleted, {sealed[path]} bytes: there are to be {keep} in all")
+                self._say(f"{path.name} is deleted, {sealed[path]} bytes, to stay within --keep {keep}")
 
     def _compress(self, path: Path) -> None:
         try:
