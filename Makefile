@@ -224,9 +224,10 @@ beginnings = $(shell echo {0..9} {A..Z} {a..j} kb ke ki kmal kmem_ ks {l..z})
 slub_debug = --option "slub_debug=A$(subst $() ,,$(beginnings:%=$(comma)%*))"
 test-debug: results := build/test-debug
 test-debug: parts := 2
+test-debug: marks :=
 # kmemleak looks at all memory, four times.
 test-debug:
-	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' marks= \
+	@$(MAKE) -s test-vm KERNEL='$(or $(KERNEL),debug)' MODULE_ARGS='$(MODULE_ARGS)' TESTS='$(DEBUG_TESTS)' marks='$(marks)' \
 		divisor=6 memory=1G parts='$(parts)' results='$(results)' limit='$(limit)' options='$(slub_debug)'
 
 # Hours: what `make test` leaves out, and each kernel.
