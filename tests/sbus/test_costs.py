@@ -76,14 +76,14 @@ def cost_of_keys(bridge: Bridge, peer: Peer, begin: bytes) -> float:
 @pytest.mark.long("measures time")
 @pytest.mark.parametrize("what", WORST)
 def test_the_worst_patterns_of_others(bridge: Bridge, what: str) -> None:
-    """A message with a key that is new takes little longer than without them, matching or not."""
+    """A message with a key that is new takes half a millisecond more at most: their limits see to that."""
     with ExitStack() as stack:
         publisher, hostile = (stack.enter_context(connected(bridge)) for _ in range(2))
         idle = cost_of_keys(bridge, publisher, WORST[what].key)
         bridge.take(hostile, [b"SUB " + pattern for pattern in WORST[what].patterns])
         assert not hostile.counts.dropped
         hostile.settings.soft = DISCARD
-        assert cost_of_keys(bridge, publisher, WORST[what].key + b"0") < max(3 * idle, idle + 50e-6)
+        assert cost_of_keys(bridge, publisher, WORST[what].key + b"0") < max(3 * idle, idle + 500e-6)
 
 
 def test_limits_of_patterns_are_for_all_clients_of_a_user(bridge: Bridge) -> None:
