@@ -155,7 +155,8 @@ class Window:
         self, file: Readable, begin: int = 0, end: Optional[int] = None, piece: Optional[int] = None
     ) -> None:
         self._file = file
-        self._base = begin
+        #: Where ``data`` begins in the file
+        self.base = begin
         self._end = end
         self._piece = piece
         self._is_all = False
@@ -164,14 +165,9 @@ class Window:
         self.error: Optional[str] = None
 
     @property
-    def base(self) -> int:
-        """Where ``data`` begins in the file."""
-        return self._base
-
-    @property
     def offset(self) -> int:
         """Where ``at`` is in the file."""
-        return self._base + self.at
+        return self.base + self.at
 
     def left(self) -> int:
         """Return how many bytes there are in ``data`` from ``at`` on."""
@@ -187,7 +183,7 @@ class Window:
         needed = count - left
         asked = max(needed, _PIECE)
         if self._piece is not None:
-            position = self._base + len(self.data)
+            position = self.base + len(self.data)
             piece = self._piece if self._end is None else min(self._piece, self._end - position)
             asked = needed = max(needed, piece)
         parts = [self.data[self.at :]]
@@ -201,7 +197,7 @@ class Window:
             parts.append(part)
             needed -= len(part)
             asked -= len(part)
-        self._base += self.at
+        self.base += self.at
         self.at = 0
         self.data = b"".join(parts)
         return len(self.data) >= count

@@ -91,15 +91,6 @@ class Section:
     recording: Optional[int] = None
 
 
-def section_of(block: Block, info: dict[str, Any]) -> Section:
-    """Return the section that begins with this block, whose recorder says ``info``."""
-    recording = header.recording_of(info) if "recorder" in info else None
-    buses = _buses_of(info)
-    # They may be very many.
-    said = info if buses else {key: value for key, value in info.items() if key != "bus"}
-    return Section(block.order, block.offset, said, [], buses, recording)
-
-
 class Blocks:
     """Iterates over the blocks of a capture, and the ``Damage`` between them.
 
@@ -149,19 +140,18 @@ class Blocks:
         """Where reading has come to in the file, in bytes."""
         return self._window.offset if self._end is None else self._end
 
-    def _damaged(self, reason: str, is_torn: bool) -> Iterator[Union[Block, Damage]]:
+    def _damaged(self, reason: str, is_torn: bool) -> list[Union[Block, Damage]]:
         """Go on to the next block that can be trusted. Raises StopIteration at the end."""
         window, search = self._window, self._search
         begin, order = window.offset, self.section.order if self.section else None
         if not window.left() and window.error is None:
             if self._is_begin:
-                return iter((Damage(0, 0, EMPTY),))
+                return [Damage(0, 0, EMPTY)]
             raise StopIteration
-        foreign = [what for magic, what in _FOREIGN.items() if window.data.startswith(magic)]
-        if self._is_begin and foreign:
+        if self._is_begin and (what := _what_begins(window.data)):
             while window.have(1):
                 window.at += window.left()
-            return iter((Damage(0, window.offset, foreign[0]),))
+            return [Damage(0, window.offset, what)]
         search.header_is_lost = not is_torn and is_header_lost(window, order)
         if is_torn:
             window.at += window.left()
@@ -177,12 +167,12 @@ class Blocks:
         found: list[Union[Block, Damage]] = [Damage(begin, window.offset - begin, reason)]
         if search.header_is_lost and order and not is_header(window):
             found.append(self._begin(header_in_place(order, begin), {}))
-        return iter(found)
+        return found
 
     def _take(self, block: Block) -> Iterator[Union[Block, Damage]]:
         if block.kind == pcapng.SECTION_HEADER:
             try:
-                yield self._begin(block, info_of(block))
+                yield self._begin(block, _info_of(block))
             except ValueError as error:
                 yield Damage(block.offset, len(block.raw), str(error))
                 yield self._begin(header_in_place(block.order, block.offset), {})
@@ -194,15 +184,17 @@ class Blocks:
             return
         if block.kind == pcapng.ENHANCED_PACKET:
             if is_of_another_recording(block, self.section.recording):
-                yield Damage(
-                    block.offset, 0, "a packet of another recording: the section header before it is damaged"
-                )
+                yield Damage(block.offset, 0, HEADER_IS_LOST)
                 yield self._begin(header_in_place(block.order, block.offset), {})
             yield from self._assume(_missing_before(block, self.section), block.offset)
         yield block
 
     def _begin(self, block: Block, info: dict[str, Any]) -> Block:
-        self.section = section_of(block, info)
+        recording = header.recording_of(info) if "recorder" in info else None
+        buses = _buses_of(info)
+        # A list that is not believed may be long, and there may be many sections.
+        said = info if buses else {key: value for key, value in info.items() if key != "bus"}
+        self.section = Section(block.order, block.offset, said, [], buses, recording)
         return block
 
     def _describe(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
@@ -214,7 +206,7 @@ class Blocks:
         assumed, wrong = buses[count] if is_told else None, ""
         missing: Sequence[int] = ()
         try:
-            interface = interface_from(block, is_told)
+            interface = _interface_from(block, is_told)
         except ValueError as error:
             wrong = str(error)
         else:
@@ -249,7 +241,12 @@ class Blocks:
         return Block(pcapng.INTERFACE_DESCRIPTION, order, offset, raw)
 
 
-def info_of(block: Block) -> dict[str, Any]:
+def _what_begins(data: bytes) -> Optional[str]:
+    """Return what a file is that begins with these bytes, if it is known to be no capture."""
+    return next((what for magic, what in _FOREIGN.items() if data.startswith(magic)), None)
+
+
+def _info_of(block: Block) -> dict[str, Any]:
     """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
     for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
         if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
@@ -293,7 +290,7 @@ def _assumed(bus: Optional[int]) -> Interface:
     return Interface("" if bus is None else f"kbus{bus}", bus, _NANO)
 
 
-def interface_from(block: Block, is_told: bool = False) -> Interface:
+def _interface_from(block: Block, is_told: bool) -> Interface:
     """Return the interface that a block describes. Raises ValueError if that is damaged.
 
     That ``is_told`` by the header is of a recorder, and is as recorders describe it.

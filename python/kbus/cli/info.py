@@ -30,13 +30,7 @@ def add(subparsers: options.Subparsers) -> None:
         description="Show counts, times, names, losses and the health of captures. The exit status is 1 if"
         " one of them is damaged, or is not a capture.",
     )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        type=options.capture,
-        metavar="PATH",
-        help="a capture, or a directory with captures; - is stdin",
-    )
+    options.add_captures(parser)
     parser.add_argument(
         "-n", "--names", type=options.positive, metavar="N", help="show only the N names with most messages"
     )

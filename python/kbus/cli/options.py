@@ -21,6 +21,7 @@ __all__ = [
     "STDIN",
     "Parser",
     "Subparsers",
+    "add_captures",
     "add_clock",
     "add_count",
     "add_data",
@@ -127,6 +128,17 @@ def _device(text: str) -> int:
 def add_device_filter(parser: argparse.ArgumentParser) -> None:
     """``-d N``, the only device to show."""
     parser.add_argument("-d", "--device", type=natural, metavar="N", help="only /dev/kbusN (default: all)")
+
+
+def add_captures(parser: argparse.ArgumentParser) -> None:
+    """``PATH...``, as ``paths``."""
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        type=capture,
+        metavar="PATH",
+        help="a capture, or a directory with captures; - is stdin",
+    )
 
 
 def capture(text: str) -> Path:

@@ -37,13 +37,7 @@ def add(subparsers: options.Subparsers) -> None:
         " which have one of its names. Several captures are played"
         " one after the other. The exit status is 1 if a message could not be sent.",
     )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        type=options.capture,
-        metavar="PATH",
-        help="a capture, or a directory with captures; - is stdin",
-    )
+    options.add_captures(parser)
     parser.add_argument(
         "--rate",
         type=options.seconds,

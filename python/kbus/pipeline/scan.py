@@ -23,6 +23,7 @@ from .walk import Packets, Run
 
 #: Bytes that are looked at together. A longer block is looked at alone.
 PIECE = 2 << 20
+#: Bytes in which packets are looked for together, behind one that only Blocks can place; more each time
 _LEAST_ROOM = 1 << 12
 #: The damage that it is when a file lacks what a range of it is to have
 SHORTER = "the file is shorter than when it was looked at"
