@@ -6,6 +6,7 @@ Mounts cgroup2 for itself.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator
@@ -29,18 +30,26 @@ PACKET = raw.message(b"$.A", bytes(MIB - 4096))
 SMALL = raw.message(b"$.A")
 COUNT = 3
 """So many fit into a queue."""
+MCL_CURRENT = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def inside(group: Path) -> Iterator[None]:
-    """This process is in the cgroup. To leave it, when it is full, takes no memory."""
+    """This process is in the cgroup. To leave it, when it is full, takes no memory.
+
+    Linux kills a process that has no memory for a page of its own, so all of them are there before, and none
+    is still to be copied since a fork.
+    """
     leave = os.open(group.parent / "cgroup.procs", os.O_WRONLY)
+    assert LIBC.mlockall(MCL_CURRENT) == 0, os.strerror(ctypes.get_errno())
     enter(group)
     try:
         yield
     finally:
         os.write(leave, b"%d" % os.getpid())
         os.close(leave)
+        LIBC.munlockall()
 
 
 def grew(group: Path, idle: int) -> float:
