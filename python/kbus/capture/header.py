@@ -10,13 +10,9 @@ from typing import Any, Optional
 
 #: How many messages each device had lost before
 LOST_BEFORE = "lost_before"
-#: How many names ``bindings`` lacks, because a comment has no room for all of them
-LEFT_OUT = "bindings_left_out"
 
 #: What tells one recording from another
 _OF_RECORDING = ("device", "boot_id", "load_id", "bus")
-_LONGEST = 0xFFFF
-_ALL = "$.*"
 
 
 def _is_text(value: object) -> bool:
@@ -47,28 +43,16 @@ _KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
     "bus": (_is_either(_is_number, _is_list_of(_is_number)), "a number from 0 or a list of them"),
     "recorder": (_is_text, "a string"),
     "bindings": (_is_list_of(_is_text), "a list of strings"),
-    LEFT_OUT: (_is_number, "a number from 0"),
     LOST_BEFORE: (_is_list_of(_is_number), "a list of numbers from 0"),
 }
 
 
 def comment_of(info: Mapping[str, Any]) -> str:
-    """Return the comment that says ``info``; if it would be too long, with the ``bindings`` that fit.
-
-    Then ``bindings_left_out`` counts the others. ``$.*`` stays, as nothing else matters beside it.
-    """
-    text = _dump(info)
-    if len(text) <= _LONGEST:
-        return text
-    names = sorted(info.get("bindings", []), key=_ALL.__ne__)
-    room = _LONGEST - len(_dump({**info, "bindings": [], LEFT_OUT: len(names)}))
-    count = 0
-    for name in names:
-        room -= len(_dump(name)) + len(",")
-        if room < 0:
-            break
-        count += 1
-    return _dump({**info, "bindings": names[:count], LEFT_OUT: len(names) - count})
+    """Return the comment that says ``info``. Raises ValueError if it has more than 65535 bytes."""
+    comment = _dump(info)
+    if len(comment) > 0xFFFF:
+        raise ValueError(f"a section's comment of {len(comment)} bytes, and 65535 is the most")
+    return comment
 
 
 def _dump(value: object) -> str:

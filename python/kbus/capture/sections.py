@@ -77,8 +77,8 @@ class Interface(NamedTuple):
 class Section:
     """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
 
-    ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings, bindings_left_out and
-    lost_before, with values of the kinds that the format says. ``buses`` are the numbers of the devices in
+    ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings and lost_before, with values
+    of the kinds that the format says. ``buses`` are the numbers of the devices in
     the order of the interfaces, none if they are not known. ``recording`` is the number by which packets tell
     that they are of this section; None if no recorder tells it.
     """

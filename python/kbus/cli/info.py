@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..capture import Damage
-from ..capture.header import LEFT_OUT
 from ..capture.series import by_any_name, by_recording, each_once
 from ..capture.summary import Summary, summarize
 from . import options
@@ -123,7 +122,8 @@ def _show(summary: Summary, most: Optional[int]) -> None:
     for info in summary.sections:
         device = info.get("device", "unknown machine")
         boot, load = ("unknown" if info.get(key) is None else info[key] for key in ("boot_id", "load_id"))
-        put_line(f"  {device}, boot {boot}, load {load}, bound to {_bindings(info)}")
+        bindings = " ".join(info.get("bindings", ["unknown"]))
+        put_line(f"  {device}, boot {boot}, load {load}, bound to {bindings}")
     if summary.more_sections:
         put_line(f"  and {summary.more_sections} more sections")
     buses = ", ".join(f"kbus{bus} {count}" for bus, count in sorted(summary.buses.items()))
@@ -146,11 +146,6 @@ def _show_damage(summary: Summary) -> None:
     more = len(summary.damage) - _MOST_DAMAGE + summary.more_damage
     if more > 0:
         put_line(f"  and {more} more places")
-
-
-def _bindings(info: dict[str, Any]) -> str:
-    more = f" and {info[LEFT_OUT]} more" if info.get(LEFT_OUT) else ""
-    return " ".join(info.get("bindings", ["unknown"])) + more
 
 
 def _health(summary: Summary) -> str:
