@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Optional, Union, cast
 
 from kbus import Announcement, Message
-from kbus.capture import Damage, Frame, Reader, Record, Writer, frame, pcapng
+from kbus.capture import Damage, Frame, Reader, Record, Statistics, Writer, frame, pcapng
 from kbus.capture.blocks import block_at
 from kbus.capture.identity import bus_of
 from kbus.capture.input import Window
@@ -88,8 +88,22 @@ def numbered(count: int) -> list[Message]:
     ]
 
 
+def _source(data: Union[bytes, Path]) -> Union[Path, BinaryIO]:
+    return data if isinstance(data, Path) else cast(BinaryIO, io.BytesIO(data))
+
+
 def read(data: Union[bytes, Path], strict: bool = True) -> tuple[list[Record], list[Damage]]:
     """All that can be read, and what of it is damaged."""
-    source = data if isinstance(data, Path) else cast(BinaryIO, io.BytesIO(data))
-    with Reader(source, strict) as reader:
+    with Reader(_source(data), strict) as reader:
         return list(reader), reader.damage
+
+
+def statistics_in(data: Union[bytes, Path]) -> list[Statistics]:
+    """All statistics of a capture."""
+    found = []
+    with Reader(_source(data)) as reader:
+        for block, _ in reader.blocks():
+            if block.kind == pcapng.INTERFACE_STATISTICS:
+                assert reader.latest
+                found.append(reader.latest)
+    return found

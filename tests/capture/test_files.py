@@ -28,7 +28,7 @@ from kbus.capture.summary import summarize
 from kbus.capture.writer import origins_of, packets
 from kbus.cli.info import captures_in
 
-from .captures import INFO, START, capture, numbered, read
+from .captures import INFO, START, capture, numbered, read, statistics_in
 
 NAME = re.compile(r"lathe-0-\d{8}T\d{6}Z-(\d{4})\.pcapng")
 
@@ -68,7 +68,7 @@ def test_a_file_has_its_name_when_it_is_done(tmp_path: Path) -> None:
     assert f"{sealed.name}.part" == part.name
     with Reader(sealed) as reader:
         assert len(list(reader)) == 10
-    assert [(each.received, each.dropped) for each in reader.statistics] == [(10, 0)]
+    assert [(each.received, each.dropped) for each in statistics_in(sealed)] == [(10, 0)]
 
 
 def test_a_file_that_others_would_recover_is_sealed(tmp_path: Path) -> None:
@@ -133,9 +133,7 @@ def test_rotation_by_size(tmp_path: Path) -> None:
     assert len(found) > 3
     dropped = []
     for path in found:
-        with Reader(path) as reader:
-            list(reader)
-        dropped += [each.dropped for each in reader.statistics]
+        dropped += [each.dropped for each in statistics_in(path)]
     assert sum(dropped) == 1
 
 
@@ -460,9 +458,7 @@ def test_losses_are_counted_whether_or_not_a_file_was_sealed(is_sealed: bool, tm
     assert [summarize(path).lost for path in paths] == [3, 7]
     # The one that would be recorded on is not to be recovered.
     recover(Path(shutil.copy(paths[1], tmp_path / "copy")), whole)
-    with Reader(whole) as reader:
-        list(reader)
-    assert [each.dropped for each in reader.statistics] == [7]
+    assert [each.dropped for each in statistics_in(whole)] == [7]
 
 
 def test_names_of_machines_are_names_of_files() -> None:

@@ -16,7 +16,7 @@ from kbus.capture.files import Files, Policy
 from kbus.capture.ring import Ring
 from tests.kernel.helpers import fails
 
-from .captures import INFO, read
+from .captures import INFO, read, statistics_in
 from .test_disk import failing, limited_files
 from .test_files import blocks, files, sequences
 
@@ -77,9 +77,7 @@ def test_what_was_lost_before_a_snapshot_is_not_lost_in_it(tmp_path: Path) -> No
         ring.append(blocks(first, 10), [10], [lost])
     for lost in (8, 8):
         for path, _ in ring.write_out(files(Policy(tmp_path))):
-            with Reader(path) as reader:
-                list(reader)
-            dropped += [each.dropped for each in reader.statistics]
+            dropped += [each.dropped for each in statistics_in(path)]
         ring.append(blocks(301, 1), [1], [lost])
     assert dropped == [2, 1]
 
@@ -132,7 +130,7 @@ def test_what_is_lost_while_a_chunk_is_filled_is_lost_in_it(tmp_path: Path) -> N
     ((path, count),) = ring.write_out(files(Policy(tmp_path)))
     with Reader(path) as reader:
         assert len(list(reader)) == count == 30
-    assert [each.dropped for each in reader.statistics] == [9]
+    assert [each.dropped for each in statistics_in(path)] == [9]
 
 
 def test_a_ring_takes_little_more_memory_than_its_size() -> None:
@@ -182,10 +180,8 @@ def test_a_ring_of_a_bus_that_has_fallen_silent_is_empty(tmp_path: Path) -> None
     ring.append(blocks(6, 1), [1], [4])
     ((path, count),) = ring.write_out(files(Policy(tmp_path)))
     assert (sequences(path), count) == ([6], 1)
-    with Reader(path) as reader:
-        list(reader)
     # What was lost before it was in no file, nor was it lost here.
-    assert [each.dropped for each in reader.statistics] == [1]
+    assert [each.dropped for each in statistics_in(path)] == [1]
 
 
 def test_size_bounds_a_ring_with_a_time_too(tmp_path: Path) -> None:

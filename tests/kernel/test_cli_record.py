@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from kbus import Announcement, Ksock, Message, Request, abi, reply_to
-from kbus.capture import Reader, frame, pcapng
+from kbus.capture import frame, pcapng
 from kbus.capture.identity import boot_id, load_id
+from tests.capture.captures import statistics_in
 from tests.kernel import module
 from tests.kernel.command import Command, kbus, running
 from tests.kernel.conftest import NewDevice, OpenKsock
@@ -109,9 +110,7 @@ def test_only_some_names_of_several_devices(new_device: NewDevice, ksock: OpenKs
         (0, b"0"),
         (other, f"{other}".encode()),
     ]
-    with Reader(path) as reader:
-        list(reader)
-    assert [(each.bus, each.received, each.dropped) for each in reader.statistics] == [
+    assert [(each.bus, each.received, each.dropped) for each in statistics_in(path)] == [
         (0, 1, 0),
         (other, 1, 0),
     ]

@@ -24,8 +24,8 @@ class CaptureError(ValueError):
     """A capture is damaged, or a file is no capture. The text has the file, the offset and the cause."""
 
 
-#: Sections and statistics that a Reader keeps
-MOST_SECTIONS, _MOST_STATISTICS = 1000, 10_000
+#: Sections that a Reader keeps
+MOST_SECTIONS = 1000
 #: Bytes of what describes the sections that it keeps
 _ROOM = 4 << 20
 _LATEST = (1 << 64) - 1
@@ -80,8 +80,8 @@ class Reader:
 
     ``section`` is the section that has been read last. ``sections`` has the first 1000, fewer if their
     headers and descriptions are longer than 4 MiB, and ``more_sections`` counts those that come after them.
-    ``latest`` is the last of the recorded statistics, and ``statistics`` has those of ``sections``, the first
-    10000. Memory for all of them would be many times the size of a file of gzip.
+    ``latest`` is the last of the recorded statistics. Memory for all of them would be many times the size of
+    a file of gzip.
 
     Raises OSError if the file can't be read.
     """
@@ -98,7 +98,6 @@ class Reader:
         self.damage: list[Damage] = []
         self.more_damage = 0
         self.latest: Optional[Statistics] = None
-        self.statistics: list[Statistics] = []
         self.section: Optional[Section] = None
         self.sections: list[Section] = []
         self.more_sections = 0
@@ -174,8 +173,6 @@ class Reader:
             interface = section.interfaces[index]
             time_ns = _nanoseconds(ticks, interface)
             self.latest = Statistics(section, index, interface.bus, time_ns, received, dropped)
-            if not self.more_sections and len(self.statistics) < _MOST_STATISTICS:
-                self.statistics.append(self.latest)
         return None
 
 
