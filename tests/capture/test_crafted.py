@@ -158,19 +158,16 @@ def test_an_interface_with_another_unit_of_time(
 ) -> None:
     """No recorder writes one, nor do other tools: it is damage, and the times are right."""
     path = tmp_path / "a.pcapng"
-    path.write_bytes(capture(numbered(5)).replace(TSRESOL + b"\x09", TSRESOL + resolution))
+    data = capture(numbered(5)).replace(b'{"device"', b'!"device"')
+    path.write_bytes(data.replace(TSRESOL + b"\x09", TSRESOL + resolution))
     check_damaged(path, f"an interface with if_tsresol {resolution.hex()}, and not 06 or 09", capsys)
     assert [each.time_ns for each in read(path, strict=False)[0]] == [START + 1000 * n for n in range(5)]
 
 
 @pytest.mark.parametrize("wrong", [TSRESOL + b"\x06", b"\x08" + TSRESOL[1:] + b"\x09"])
-def test_a_recorder_does_not_write_microseconds(
-    wrong: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(capture(numbered(5)).replace(TSRESOL + b"\x09", wrong))
-    check_damaged(path, "kbus0 without if_tsresol 09, which recorders write", capsys)
-    assert [each.time_ns for each in read(path, strict=False)[0]] == [START + 1000 * n for n in range(5)]
+def test_a_recorder_does_not_write_microseconds(wrong: bytes) -> None:
+    records, _ = read(capture(numbered(5)).replace(TSRESOL + b"\x09", wrong))
+    assert [each.time_ns for each in records] == [START + 1000 * n for n in range(5)]
 
 
 def in_microseconds(ticks: int) -> bytes:

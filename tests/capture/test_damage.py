@@ -17,7 +17,7 @@ from kbus import Announcement, Message
 from kbus.capture import CaptureError, Damage, Reader, Record, frame, pcapng
 from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.recover import recover
-from kbus.capture.sections import HEADER_IS_LOST, Blocks
+from kbus.capture.sections import HEADER_IS_LOST, NOT_DESCRIBED, Blocks
 from kbus.capture.writer import section_start
 
 from . import descriptions
@@ -234,9 +234,9 @@ def test_packets_of_an_interface_that_is_not_of_kbus() -> None:
     """What tells that a packet is a message is its frame."""
     data = capture(MESSAGES[:2]).replace(b"kbus0", b"ether")
     data = data.replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
-    records, damage = read(data, strict=False)
+    records, _ = read(data)
     assert [each.message for each in records] == MESSAGES[:2]
-    assert [each.reason for each in damage] == ["ether with link type 1, and KBUS has 147"]
+    assert [each.facts.bus for each in records] == [0, 0]
 
 
 def test_a_packet_that_another_tool_has_shortened() -> None:
@@ -350,21 +350,44 @@ def test_messages_without_what_should_be_before_them() -> None:
     assert [each.facts.section.info for each in records] == [{}] * 3
     assert [each.reason for each in damage] == [
         "not a pcapng file",
-        "nothing describes interfaces 0 to 1, which are taken for 2 devices with times in ns",
+        NOT_DESCRIBED,
     ]
 
 
-def test_interfaces_that_nothing_describes_are_those_of_the_header() -> None:
-    begin = len(section_start(pcapng.LITTLE, {**INFO, "device": "lathe", "bus": BUSES}, []))
-    end = read(FIRST)[0][0].facts.offset
-    each = (end - begin) // 2
-    reason = "nothing describes interface {}, which is taken for kbus{} with times in ns"
-    for without, missing in ((slice(begin, begin + each), 0), (slice(begin + each, end), 1)):
-        data = bytearray(FIRST)
-        del data[without]
-        records, damage = read(bytes(data), strict=False)
+def test_interfaces_that_nothing_describes_are_those_of_the_header(tmp_path: Path) -> None:
+    """Also if packets do not tell their devices. Who recovers it has the descriptions again."""
+    info = {**INFO, "device": "lathe", "bus": BUSES}
+    start, described = (section_start(pcapng.LITTLE, info, buses) for buses in ([], BUSES))
+    path = tmp_path / "a.pcapng"
+    for whole in (FIRST, without_origins(FIRST)):
+        assert whole.startswith(described)
+        data = start + whole[len(described) :]
+        records, damage = read(data, strict=False)
         assert [record.facts.bus for record in records] == [0, 2, 0, 2]
-        assert [each.reason for each in damage] == [reason.format(missing, BUSES[missing])]
+        # One is missing before the first packet, and another one before that of the other device.
+        assert [each.reason for each in damage] == [NOT_DESCRIBED] * 2
+        path.write_bytes(data)
+        target = recover(path, tmp_path / "whole.pcapng").path
+        blocks = list(Blocks(Window(io.BytesIO(target.read_bytes()))))
+        kinds = [each.kind for each in blocks if isinstance(each, pcapng.Block)]
+        made = [pcapng.INTERFACE_DESCRIPTION, pcapng.ENHANCED_PACKET]
+        assert kinds[:5] == [pcapng.SECTION_HEADER, *made, *made]
+        assert [each[:2] for each in read(target)[0]] == [each[:2] for each in records]
+        target.unlink()
+
+
+def test_statistics_of_an_interface_that_nothing_describes() -> None:
+    """They count if the header tells the device, and are damage if it does not."""
+    statistics = pcapng.interface_statistics(pcapng.NATIVE, 1, 7, 0, 3)
+    told = section_start(pcapng.NATIVE, {**INFO, "bus": BUSES}, []) + statistics
+    with Reader(io.BytesIO(told), strict=False) as reader:
+        assert not list(reader)
+    assert reader.latest and reader.latest[1:] == (1, 2, 7, 0, 3)
+    assert [each.reason for each in reader.damage] == [NOT_DESCRIBED]
+    with Reader(io.BytesIO(pcapng.section_header(pcapng.NATIVE, "") + statistics), strict=False) as reader:
+        assert not list(reader)
+    assert reader.latest is None
+    assert [each.reason for each in reader.damage] == ["interface 1, which nothing describes"]
 
 
 @pytest.mark.parametrize("order", DATA)
@@ -468,14 +491,28 @@ def test_packets_without_origins_are_of_the_device_that_is_described(order: str)
 
 
 def test_a_description_that_contradicts_the_header_is_not_believed() -> None:
-    """Nor is the header, for that device."""
+    """It is no damage either: the header has told the device, the name and the unit of time."""
     data = without_origins(capture(numbered(6), buses=[0, 2, 3]))
-    for told, buses in (("kbus7", [0, None, 3]), ("kbus3", [0, 2, 3]), ("kbus0", [0, None, 3])):
-        described = pcapng.interface_description(pcapng.NATIVE, "kbus2")
-        other = pcapng.interface_description(pcapng.NATIVE, told)
-        records, damage = read(data.replace(described, other), strict=False)
-        assert [each.facts.bus for each in records] == buses * 2
-        assert damage
+    described = pcapng.interface_description(pcapng.NATIVE, "kbus2")
+    for told, tsresol in (("kbus7", b"\x09"), ("kbus3", b"\x09"), ("kbus0", b"\x09"), ("kbus2", b"\x06")):
+        other = pcapng.interface_description(pcapng.NATIVE, told).replace(b"\x09\0\0\0", tsresol + bytes(3))
+        records, damage = read(data.replace(described, other))
+        assert [each[:2] for each in records] == [each[:2] for each in read(data)[0]]
+        assert [each.facts.bus for each in records] == [0, 2, 3] * 2
+        interfaces = records[0].facts.section.interfaces
+        assert (interfaces[1], damage) == (("kbus2", 2, 1_000_000_000), [])
+
+
+def test_a_description_that_is_not_whole_is_damage_though_the_header_tells_all(tmp_path: Path) -> None:
+    """Other tools read nothing behind it."""
+    described = pcapng.interface_description(pcapng.NATIVE, "kbus0")
+    wrong = described.replace(struct.pack("=2H", pcapng.IF_NAME, 5), struct.pack("=2H", pcapng.IF_NAME, 500))
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(MESSAGES).replace(described, wrong))
+    records, damage = read(path, strict=False)
+    assert [each.message for each in records] == MESSAGES
+    assert [each.reason for each in damage] == ["its option 2 is longer than the block"]
+    assert recover(path, tmp_path / "b.pcapng").path.read_bytes() == capture(MESSAGES)
 
 
 def test_a_description_that_is_hidden_costs_no_other_one() -> None:
@@ -488,7 +525,7 @@ def test_a_description_that_is_hidden_costs_no_other_one() -> None:
 def test_zeros_in_a_description_cost_no_message(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor a time or a device; and it is told that they are assumed."""
+    """Nor a time or a device: the header tells them."""
     monkeypatch.setattr("os.fsync", lambda fd: None)
     path, target = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
     data = descriptions.WHOLE[kind]
@@ -501,7 +538,7 @@ def test_zeros_in_a_description_cost_no_message(
             assert found == [(*each[:2], None) for each in expected]
         else:
             assert found == expected, at
-        assert damage, at
+        assert damage or at != -1
         path.write_bytes(damaged)
         done = recover(path, target)
         assert (done.messages, done.damage) == (len(expected), damage), at

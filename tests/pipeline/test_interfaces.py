@@ -17,7 +17,7 @@ import pytest
 from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.blocks import Damage
-from kbus.capture.sections import MOST_INTERFACES
+from kbus.capture.sections import MOST_INTERFACES, NOT_DESCRIBED
 from kbus.pipeline import batches, scan
 from kbus.pipeline.loading import Damages
 from kbus.pipeline.sections import Section
@@ -79,9 +79,7 @@ def test_interfaces_that_are_missing_together_are_one_damage() -> None:
         assert [each.facts.bus for each in reader] == [MOST - 1] * 3
     found = [each for each in scan.scan(io.BytesIO(raw)) if isinstance(each, Damage)]
     assert found == reader.damage and len(found) == 3
-    assert found[0].reason == (
-        "nothing describes interfaces 0 to 255, which are taken for kbus0 to kbus255 with times in ns"
-    )
+    assert {each.reason for each in found} == {NOT_DESCRIBED}
 
 
 def test_headers_that_claim_thousands_of_devices_take_no_memory() -> None:
@@ -105,18 +103,17 @@ def test_descriptions_that_come_again_are_no_damage() -> None:
     rows, damage = by_scan(raw)
     assert (rows, damage) == by_reader(raw)
     assert [row[4] for row in rows] == [5, 5] and not damage
-    assert by_scan(raw + pcapng.interface_description(ORDER, "kbus4"))[1]
 
 
-@pytest.mark.parametrize(("tells", "count"), [(True, 256), (False, 16)])
-def test_interfaces_that_nobody_has_described(tells: bool, count: int) -> None:
-    """There may be more of them if the packets tell their devices."""
-    for index in (count - 1, count):
+@pytest.mark.parametrize("tells", [True, False])
+def test_interfaces_that_nobody_has_described(tells: bool) -> None:
+    """There may be as many of them as there are devices, whether or not the packets tell theirs."""
+    for index in (MOST - 1, MOST):
         raw = pcapng.section_header(ORDER, "lost") + packet(index)
         raw = raw if tells else without_origins(raw)
         rows, damage = by_scan(raw)
         assert (rows, damage) == by_reader(raw)
-        assert [row[4] for row in rows] == ([index if tells else None] if index < count else [])
+        assert [row[4] for row in rows] == ([index if tells else None] if index < MOST else [])
         assert damage
 
 

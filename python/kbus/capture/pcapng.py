@@ -147,9 +147,9 @@ def rests_of_packet(order: str, rest: bytes) -> list[bytes]:
     return pieces
 
 
-def interface_of(packet: Block) -> int:
-    """Return which interface of the section a packet is of."""
-    return int(U32[packet.order].unpack_from(packet.raw, 8)[0])
+def interface_of(block: Block) -> int:
+    """Return which interface of the section a packet is of, or a block of statistics."""
+    return int(U32[block.order].unpack_from(block.raw, 8)[0])
 
 
 def packet_of(block: Block) -> tuple[int, int, bytes]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Optional, Union
 
-from . import frame, header, pcapng
+from . import header, pcapng
 from .blocks import (
     FILE_ENDS,
     Damage,
@@ -28,13 +28,11 @@ from .blocks import (
 from .input import Window
 from .pcapng import Block
 
-#: Devices of a machine, as the module has no more. A section's header that tells more tells none.
+#: Devices of a machine, as the module has no more. A section's header that tells more tells none, and of no
+#: more interfaces the description may be missing.
 MOST_DEVICES = 256
 #: Interfaces of a section, which tools may have put together. The description of another one is damage.
 MOST_INTERFACES = 4096
-#: Interfaces of a section whose header does not tell the devices that may lack a description, before a packet
-#: that does not tell its own
-_MOST_UNTOLD = 16
 #: Said of a file in which there is nothing
 EMPTY = "it is empty"
 _PCAP = (
@@ -57,6 +55,8 @@ _FOREIGN = {
 NO_CAPTURE = frozenset([EMPTY, *_FOREIGN.values()])
 #: Said of the first packet behind a section header that is damaged
 HEADER_IS_LOST = "a packet of another recording: the section header before it is damaged"
+#: Said of the first block of an interface whose description is missing
+NOT_DESCRIBED = "descriptions of interfaces are missing: times are taken for ns"
 #: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
 _TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
 _NANO = _TICKS[b"\x09"]
@@ -73,14 +73,18 @@ class Interface(NamedTuple):
     ticks: int
 
 
+#: What nothing describes, and no header tells
+_UNKNOWN = Interface("", None, _NANO)
+
+
 @dataclass(frozen=True)
 class Section:
     """What a section's header says: byte order, and ``info``, which is empty if some tool has lost it.
 
     ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings and lost_before, with values
-    of the kinds that the format says. ``buses`` are the numbers of the devices in
-    the order of the interfaces, none if they are not known. ``recording`` is the number by which packets tell
-    that they are of this section; None if no recorder tells it.
+    of the kinds that the format says. ``buses`` are the numbers of the devices in the order of the
+    interfaces, none if they are not known; those of ``interfaces`` have been read. ``recording`` is the
+    number by which packets tell that they are of this section; None if no recorder tells it.
     """
 
     order: str
@@ -182,11 +186,11 @@ class Blocks:
         if block.kind == pcapng.INTERFACE_DESCRIPTION:
             yield from self._describe(block, self.section)
             return
-        if block.kind == pcapng.ENHANCED_PACKET:
-            if is_of_another_recording(block, self.section.recording):
-                yield Damage(block.offset, 0, HEADER_IS_LOST)
-                yield self._begin(header_in_place(block.order, block.offset), {})
-            yield from self._assume(_missing_before(block, self.section), block.offset)
+        if block.kind == pcapng.ENHANCED_PACKET and is_of_another_recording(block, self.section.recording):
+            yield Damage(block.offset, 0, HEADER_IS_LOST)
+            yield self._begin(header_in_place(block.order, block.offset), {})
+        if block.kind in (pcapng.ENHANCED_PACKET, pcapng.INTERFACE_STATISTICS):
+            yield from self._assume(block, self.section)
         yield block
 
     def _begin(self, block: Block, info: dict[str, Any]) -> Block:
@@ -198,47 +202,36 @@ class Blocks:
         return block
 
     def _describe(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
-        count, buses = len(section.interfaces), section.buses
-        if count >= MOST_INTERFACES:
+        if len(section.interfaces) >= MOST_INTERFACES:
             yield Damage(block.offset, len(block.raw), f"more than {MOST_INTERFACES} interfaces in a section")
             return
-        is_told = count < len(buses)
-        assumed, wrong = buses[count] if is_told else None, ""
-        missing: Sequence[int] = ()
         try:
-            interface = _interface_from(block, is_told)
+            interface = _interface_from(block, _told(section))
         except ValueError as error:
-            wrong = str(error)
+            yield Damage(block.offset, len(block.raw), str(error))
+            yield _made(section, block.offset)
         else:
-            # A tool may have made one section of several of this recorder, and `recover` leaves out a name.
-            if buses and interface.bus not in (None, *(buses[count:] if is_told else buses)):
-                # Which of the two is damaged, nothing tells.
-                assumed = None
-                wrong = f"{interface.name} as interface {count}, where the header tells another device"
-            elif is_told and interface.bus is not None:
-                missing = buses[count : buses.index(interface.bus, count)]
-        if wrong:
-            yield Damage(block.offset, len(block.raw), wrong)
-            yield self._made(_assumed(assumed), block.offset)
+            section.interfaces.append(interface)
+            yield block
+
+    def _assume(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
+        """Make the descriptions that should be before a block, as it is of an interface that there can be."""
+        index, count = pcapng.interface_of(block), len(section.interfaces)
+        if not count <= index < (len(section.buses) or MOST_DEVICES):
             return
-        yield from self._assume(list(map(_assumed, missing)), block.offset)
-        section.interfaces.append(interface)
-        yield block
+        # What follows may describe an interface that no header tells.
+        if section.buses or (block.kind == pcapng.ENHANCED_PACKET and has_frame(block)):
+            yield Damage(block.offset, 0, NOT_DESCRIBED)
+            for _ in range(count, index + 1):
+                yield _made(section, block.offset)
 
-    def _assume(self, missing: Sequence[Interface], offset: int) -> Iterator[Union[Block, Damage]]:
-        """Make descriptions that should be there and are not."""
-        assert self.section is not None
-        if missing:
-            yield Damage(offset, 0, _reason(len(self.section.interfaces), missing))
-        for interface in missing:
-            yield self._made(interface, offset)
 
-    def _made(self, interface: Interface, offset: int) -> Block:
-        assert self.section is not None
-        order = self.section.order
-        self.section.interfaces.append(interface)
-        raw = pcapng.interface_description(order, interface.name)
-        return Block(pcapng.INTERFACE_DESCRIPTION, order, offset, raw)
+def _made(section: Section, offset: int) -> Block:
+    """Return a description of the section's next interface, where there is none."""
+    interface = _told(section) or _UNKNOWN
+    section.interfaces.append(interface)
+    raw = pcapng.interface_description(section.order, interface.name)
+    return Block(pcapng.INTERFACE_DESCRIPTION, section.order, offset, raw)
 
 
 def _what_begins(data: bytes) -> Optional[str]:
@@ -277,67 +270,40 @@ def check_interface(index: int, interfaces: int) -> None:
 
 def _buses_of(info: Mapping[str, Any]) -> list[int]:
     """Return the numbers of a section's devices; none if it does not tell, or tells more than can be."""
-    bus = info.get("bus")
-    buses: list[Any] = bus if isinstance(bus, list) else [bus]
-    is_right = len(buses) <= MOST_DEVICES and all(type(each) is int for each in buses)
-    return buses if is_right else []
+    bus = info.get("bus", [])
+    buses: list[int] = bus if isinstance(bus, list) else [bus]
+    return buses if len(buses) <= MOST_DEVICES else []
+
+
+def _told(section: Section) -> Optional[Interface]:
+    """Return the section's next interface, if its header tells that."""
+    count = len(section.interfaces)
+    return _interface_of(section.buses[count]) if count < len(section.buses) else None
 
 
 # There may be hundreds of them in each section, and there is memory for one.
 @lru_cache(maxsize=MOST_INTERFACES)
-def _assumed(bus: Optional[int]) -> Interface:
-    """Return the interface of a device, whose description is damaged."""
-    return Interface("" if bus is None else f"kbus{bus}", bus, _NANO)
+def _interface_of(bus: int) -> Interface:
+    return Interface(f"kbus{bus}", bus, _NANO)
 
 
-def _interface_from(block: Block, is_told: bool) -> Interface:
+def _interface_from(block: Block, told: Optional[Interface]) -> Interface:
     """Return the interface that a block describes. Raises ValueError if that is damaged.
 
-    That ``is_told`` by the header is of a recorder, and is as recorders describe it.
+    What the header has ``told`` of it counts, and not what the block says.
     """
-    linktype, _, _ = pcapng.INTERFACE[block.order].unpack_from(block.body)
-    name, ticks = "", _TICKS[b"\x06"]
-    for code, value in pcapng.options_of(block, pcapng.INTERFACE[block.order].size):
-        if code == pcapng.IF_NAME:
-            name = value[:_MOST_NAME].decode("utf-8", "backslashreplace")
-        elif code == pcapng.IF_TSRESOL:
-            if value not in _TICKS:
-                raise ValueError(f"an interface with if_tsresol {value[:4].hex()}, and not 06 or 09")
-            ticks = _TICKS[value]
+    options = dict(pcapng.options_of(block, pcapng.INTERFACE[block.order].size))
+    if told:
+        return told
+    tsresol = options.get(pcapng.IF_TSRESOL, b"\x06")
+    if tsresol not in _TICKS:
+        raise ValueError(f"an interface with if_tsresol {tsresol[:4].hex()}, and not 06 or 09")
+    name = options.get(pcapng.IF_NAME, b"")[:_MOST_NAME].decode("utf-8", "backslashreplace")
     number = _NAME.fullmatch(name)
-    if (is_told or number) and linktype != pcapng.LINKTYPE_KBUS:
-        what = name or "an interface"
-        raise ValueError(f"{what} with link type {linktype}, and KBUS has {pcapng.LINKTYPE_KBUS}")
-    if is_told and ticks != _NANO:
-        raise ValueError(f"{name or 'an interface'} without if_tsresol 09, which recorders write")
-    return Interface(name, int(number[1]) if number else None, ticks)
+    return Interface(name, int(number[1]) if number else None, _TICKS[tsresol])
 
 
 def _is_usual(packet: Block, section: Section) -> bool:
     """Return whether nothing is missing before a packet."""
     index = pcapng.interface_of(packet)
     return index < len(section.interfaces) and not is_of_another_recording(packet, section.recording)
-
-
-def _missing_before(packet: Block, section: Section) -> list[Interface]:
-    """Return the interfaces that are not described, if a packet is of one of those.
-
-    A packet that no recorder has made, or of an interface that there can't have been, is of none.
-    """
-    index, count, buses = pcapng.interface_of(packet), len(section.interfaces), section.buses
-    tells = frame.origin_in(packet.raw, 8 + pcapng.PACKET[packet.order].size) is not None
-    most = len(buses) or (MOST_DEVICES if tells else _MOST_UNTOLD)
-    if not count <= index < most or not has_frame(packet):
-        return []
-    return [_assumed(buses[each] if buses else None) for each in range(count, index + 1)]
-
-
-def _reason(first: int, missing: Sequence[Interface]) -> str:
-    """Return what is said of interfaces that are missing, from the number ``first`` on: one, or several."""
-    if len(missing) == 1:
-        device = "a device" if missing[0].bus is None else missing[0].name
-        return f"nothing describes interface {first}, which is taken for {device} with times in ns"
-    last = first + len(missing) - 1
-    is_known = missing[0].bus is not None
-    taken = f"{missing[0].name} to {missing[-1].name}" if is_known else f"{len(missing)} devices"
-    return f"nothing describes interfaces {first} to {last}, which are taken for {taken} with times in ns"
