@@ -30,7 +30,6 @@ from .pcapng import (
     U32,
     Block,
     packet_of,
-    section_header,
 )
 
 #: Why there is no block, if it is not all there
@@ -63,23 +62,9 @@ class Damage(NamedTuple):
     reason: str
 
 
-def is_header_lost(window: Window, order: Optional[str]) -> bool:
-    """Return whether there is no block, because it is a section header that is damaged."""
-    return order is None or is_header(window) or _has_magic(window)
-
-
 def is_header(window: Window) -> bool:
     """Return whether a section header begins here, of whatever order."""
     return bool(U32[NATIVE].unpack_from(window.data, window.at)[0] == SECTION_HEADER)
-
-
-def _has_magic(window: Window) -> bool:
-    return window.have(16) and window.data[window.at + 8 : window.at + 16] in _MAGIC_AND_VERSION
-
-
-def header_in_place(order: str, offset: int) -> Block:
-    """Return the header of a section whose own is damaged."""
-    return Block(SECTION_HEADER, order, offset, section_header(order, "its header was damaged"))
 
 
 def block_at(window: Window, order: Optional[str]) -> Union[Block, tuple[str, bool]]:
@@ -103,7 +88,7 @@ def block_at(window: Window, order: Optional[str]) -> Union[Block, tuple[str, bo
         return "a block that does not end as it begins", False
     if length < OVERHEAD + _LEAST[order].get(kind, 0):
         return f"a block of kind {kind} with {length} bytes", False
-    if kind not in _LEAST[order] and _has_magic(window):
+    if kind not in _LEAST[order] and window.data[window.at + 8 : window.at + 16] in _MAGIC_AND_VERSION:
         return f"a section header of kind {kind}", False
     if kind == ENHANCED_PACKET:
         end = _end_of_rest(window, order, length)
@@ -177,22 +162,19 @@ class Search:
     What looks like a packet, and is none, costs what it is long. There may be many of them, one inside the
     other, if somebody has sent such data. So for each byte of the file two at most are looked at, and some
     more; then the search goes on behind what has cost too much. ``begin`` is where reading began.
-
-    ``header_is_lost`` tells whether there was a section header in what has been passed over since it was set
-    to False.
     """
 
     def __init__(self, begin: int = 0) -> None:
         self._begin = begin
         self._looked_at = 0
-        self.header_is_lost = False
 
     def go_on(self, window: Window, order: Optional[str]) -> Optional[str]:
-        """Go on to that block, or to the end, and return the order of what is there.
+        """Go on to that block, or to the end. Return a packet's order, if its section's header is lost.
 
-        Blocks begin at multiples of 4 from here. If no ``order`` is given, the section's header is lost.
+        It is lost if a section header or the magic number of one is passed over, or if ``order``, that of the
+        section, is another or None. Blocks begin at multiples of 4 from here.
         """
-        if self.header_is_lost:
+        if is_header(window):
             order = None
         while window.have(OVERHEAD):
             match = _CANDIDATES.search(window.data, window.at)
@@ -206,21 +188,22 @@ class Search:
             if not window.have(OVERHEAD):
                 break
             if window.data[window.at : window.at + 8] in _MAGIC_AND_VERSION:
-                self.header_is_lost, order = True, None
+                order = None
                 window.at += 4
                 continue
             found = block_at(window, LITTLE if window.data[window.at] else BIG)
             if not isinstance(found, Block):
                 window.at += 4
-            elif found.kind == SECTION_HEADER or has_frame(found):
-                self.header_is_lost |= found.order != order
-                return found.order
+            elif found.kind == SECTION_HEADER:
+                return None
+            elif has_frame(found):
+                return found.order if found.order != order else None
             else:
                 self._looked_at += len(found.raw)
                 excess = self._looked_at - 2 * (window.offset - self._begin) - _LOOKED_AT
                 window.at += max(4, min(len(found.raw), excess & ~3))
         window.at += window.left()
-        return order
+        return None
 
 
 def has_frame(block: Block) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Optional, Union
@@ -20,9 +20,6 @@ from .blocks import (
     Search,
     block_at,
     has_frame,
-    header_in_place,
-    is_header,
-    is_header_lost,
     is_of_another_recording,
 )
 from .input import Window
@@ -115,7 +112,8 @@ class Blocks:
         self._search = Search(window.offset)
         self._next: deque[Union[Block, Damage]] = deque()
         self._end: Optional[int] = None
-        self._is_begin = known is None and not may_grow
+        if known is None and not may_grow and not window.have(1) and window.error is None:
+            self._next.append(Damage(0, 0, EMPTY))
 
     def __iter__(self) -> Iterator[Union[Block, Damage]]:
         return self
@@ -131,7 +129,6 @@ class Blocks:
                 self._next.extend(self._take(found))
             else:
                 self._next.extend(self._damaged(*found))
-        self._is_begin = False
         return self._next.popleft()
 
     @property
@@ -146,21 +143,18 @@ class Blocks:
 
     def _damaged(self, reason: str, is_torn: bool) -> list[Union[Block, Damage]]:
         """Go on to the next block that can be trusted. Raises StopIteration at the end."""
-        window, search = self._window, self._search
+        window, lost = self._window, None
         begin, order = window.offset, self.section.order if self.section else None
         if not window.left() and window.error is None:
-            if self._is_begin:
-                return [Damage(0, 0, EMPTY)]
             raise StopIteration
-        if self._is_begin and (what := _what_begins(window.data)):
+        if not (begin or order or self._may_grow) and (what := _what_begins(window.data)):
             while window.have(1):
                 window.at += window.left()
             return [Damage(0, window.offset, what)]
-        search.header_is_lost = not is_torn and is_header_lost(window, order)
         if is_torn:
             window.at += window.left()
         else:
-            order = search.go_on(window, order)
+            lost = self._search.go_on(window, order)
         if self._may_grow and not window.left() and window.error is None:
             # What follows may yet show that this is less.
             self._end = begin
@@ -169,17 +163,18 @@ class Blocks:
             reason = window.error
             window.go_on()
         found: list[Union[Block, Damage]] = [Damage(begin, window.offset - begin, reason)]
-        if search.header_is_lost and order and not is_header(window):
-            found.append(self._begin(header_in_place(order, begin), {}))
+        if lost:
+            found.append(self._begin(lost, begin))
         return found
 
     def _take(self, block: Block) -> Iterator[Union[Block, Damage]]:
         if block.kind == pcapng.SECTION_HEADER:
             try:
-                yield self._begin(block, _info_of(block))
+                self.section = _section_of(block)
             except ValueError as error:
                 yield Damage(block.offset, len(block.raw), str(error))
-                yield self._begin(header_in_place(block.order, block.offset), {})
+                block = self._begin(block.order, block.offset)
+            yield block
             return
         # No block comes before a section header, or one in place of it.
         assert self.section is not None
@@ -188,18 +183,17 @@ class Blocks:
             return
         if block.kind == pcapng.ENHANCED_PACKET and is_of_another_recording(block, self.section.recording):
             yield Damage(block.offset, 0, HEADER_IS_LOST)
-            yield self._begin(header_in_place(block.order, block.offset), {})
+            yield self._begin(block.order, block.offset)
         if block.kind in (pcapng.ENHANCED_PACKET, pcapng.INTERFACE_STATISTICS):
             yield from self._assume(block, self.section)
         yield block
 
-    def _begin(self, block: Block, info: dict[str, Any]) -> Block:
-        recording = header.recording_of(info) if "recorder" in info else None
-        buses = _buses_of(info)
-        # A list that is not believed may be long, and there may be many sections.
-        said = info if buses else {key: value for key, value in info.items() if key != "bus"}
-        self.section = Section(block.order, block.offset, said, [], buses, recording)
-        return block
+    def _begin(self, order: str, offset: int) -> Block:
+        """Begin a section of which nothing is known, and return its header."""
+        self.section = Section(order, offset, {})
+        return Block(
+            pcapng.SECTION_HEADER, order, offset, pcapng.section_header(order, "its header was damaged")
+        )
 
     def _describe(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
         if len(section.interfaces) >= MOST_INTERFACES:
@@ -239,12 +233,21 @@ def _what_begins(data: bytes) -> Optional[str]:
     return next((what for magic, what in _FOREIGN.items() if data.startswith(magic)), None)
 
 
-def _info_of(block: Block) -> dict[str, Any]:
-    """Return what the recorder says in a section's header. Raises ValueError if that is damaged."""
-    for code, value in pcapng.options_of(block, pcapng.SECTION[block.order].size):
-        if code == pcapng.OPT_COMMENT and (info := header.info_in(value)) is not None:
-            return info
-    return {}
+def _section_of(block: Block) -> Section:
+    """Return the section that a header begins. Raises ValueError if that is damaged."""
+    options = pcapng.options_of(block, pcapng.SECTION[block.order].size)
+    comments = (value for code, value in options if code == pcapng.OPT_COMMENT)
+    info = next(filter(None, map(header.info_in, comments)), None)
+    if info is None:
+        return Section(block.order, block.offset, {})
+    recording = header.recording_of(info)
+    buses = info.get("bus", [])
+    buses = buses if isinstance(buses, list) else [buses]
+    if len(buses) > MOST_DEVICES:
+        # A list that is not believed may be long, and there may be many sections.
+        del info["bus"]
+        buses = []
+    return Section(block.order, block.offset, info, [], buses, recording)
 
 
 def counts_of(block: Block, interfaces: int) -> tuple[int, int, int, int]:
@@ -266,13 +269,6 @@ def check_interface(index: int, interfaces: int) -> None:
     """Raise ValueError if a section of so many interfaces does not have this one."""
     if index >= interfaces:
         raise ValueError(f"interface {index}, which nothing describes")
-
-
-def _buses_of(info: Mapping[str, Any]) -> list[int]:
-    """Return the numbers of a section's devices; none if it does not tell, or tells more than can be."""
-    bus = info.get("bus", [])
-    buses: list[int] = bus if isinstance(bus, list) else [bus]
-    return buses if len(buses) <= MOST_DEVICES else []
 
 
 def _told(section: Section) -> Optional[Interface]:
