@@ -12,8 +12,8 @@
 
 from .blocks import Damage
 from .frame import Frame
-from .reader import CaptureError, Facts, Reader, Record, Statistics
-from .sections import Interface, Section
+from .reader import CaptureError, Facts, Reader, Record
+from .sections import Interface, Section, Statistics
 from .writer import Writer
 
 __all__ = [

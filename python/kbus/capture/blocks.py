@@ -209,8 +209,7 @@ class Search:
 def has_frame(block: Block) -> bool:
     """Return whether a packet is one of a recorder, and whole."""
     try:
-        packet = packet_of(block)[2]
-        frame.decode(packet, frame.order_of(packet))
+        frame.decode(packet_of(block)[2])
     except ValueError:
         return False
     return True

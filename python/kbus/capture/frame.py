@@ -89,16 +89,15 @@ def origin_in(data: bytes, begin: int = 0) -> Optional[Origin]:
     return None
 
 
-def decode(packet: bytes, order: str) -> tuple[Frame, Optional[Origin], bytes]:
-    """Return the frame, the origin if there is one, and the message in the order in which it was recorded.
+def decode(packet: bytes) -> tuple[Frame, Optional[Origin], str, bytes]:
+    """Return the frame, the origin if there is one, the byte order, and the message in that, as recorded.
 
     Raises ValueError, which names the cause, if the packet is damaged or of another version.
     """
+    order = order_of(packet)
     if len(packet) < LEAST:
         raise ValueError(f"a packet of {len(packet)} bytes, and the header alone has {LEAST}")
-    version, length, crc = START[order].unpack_from(packet)
-    if version != VERSION:
-        raise ValueError(f"a packet of version {version}, and only {VERSION} is known")
+    _, length, crc = START[order].unpack_from(packet)
     if not LEAST <= length <= len(packet) or length % 4:
         raise ValueError(
             f"a packet of {len(packet)} bytes whose header says that it has {length} bytes itself"
@@ -108,7 +107,7 @@ def decode(packet: bytes, order: str) -> tuple[Frame, Optional[Origin], bytes]:
     origin = Origin(*ORIGIN[order].unpack_from(packet, LEAST)) if length >= LENGTH else None
     if origin and origin.bus > MOST_BUS:
         raise ValueError(f"a packet of device {origin.bus}, and {MOST_BUS} is the most")
-    return Frame(*FACTS[order].unpack_from(packet, START[order].size)), origin, packet[length:]
+    return Frame(*FACTS[order].unpack_from(packet, START[order].size)), origin, order, packet[length:]
 
 
 def native(message: bytes, order: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from types import TracebackType
@@ -17,7 +18,7 @@ from .blocks import MOST_DAMAGE, Damage
 from .header import LOST_BEFORE
 from .input import MaybeGzip, Window, open_file
 from .pcapng import Block
-from .sections import Blocks, Interface, Section, check_interface, counts_of
+from .sections import Blocks, Section, Statistics, statistics_of
 
 
 class CaptureError(ValueError):
@@ -28,7 +29,6 @@ class CaptureError(ValueError):
 MOST_SECTIONS = 1000
 #: Bytes of what describes the sections that it keeps
 _ROOM = 4 << 20
-_LATEST = (1 << 64) - 1
 
 
 class Facts(NamedTuple):
@@ -51,20 +51,6 @@ class Record(NamedTuple):
     time_ns: int
     message: Message
     facts: Facts
-
-
-class Statistics(NamedTuple):
-    """How many messages of a device a recorder says it has written to a section, and how many were lost.
-
-    ``interface`` is the device's index in ``section.interfaces``.
-    """
-
-    section: Section
-    interface: int
-    bus: Optional[int]
-    time_ns: int
-    received: int
-    dropped: int
 
 
 class Reader:
@@ -169,16 +155,8 @@ class Reader:
         elif block.kind == pcapng.INTERFACE_DESCRIPTION:
             self._room -= len(block.raw)
         elif block.kind == pcapng.INTERFACE_STATISTICS:
-            index, ticks, received, dropped = counts_of(block, len(section.interfaces))
-            interface = section.interfaces[index]
-            time_ns = _nanoseconds(ticks, interface)
-            self.latest = Statistics(section, index, interface.bus, time_ns, received, dropped)
+            self.latest = statistics_of(block, section)
         return None
-
-
-def _nanoseconds(ticks: int, interface: Interface) -> int:
-    """Return the time in ns; if 64 bits can't tell it, the latest that they can."""
-    return min(ticks * (1_000_000_000 // interface.ticks), _LATEST)
 
 
 @lru_cache(maxsize=4096)
@@ -191,47 +169,43 @@ def check_name(name: str) -> None:
 
 def _record(block: Block, section: Section) -> Record:
     index, ticks, packet = pcapng.packet_of(block)
-    check_interface(index, len(section.interfaces))
-    interface = section.interfaces[index]
-    order = frame.order_of(packet)
-    said, origin, recorded = frame.decode(packet, order)
+    interface = section.interface(index)
+    said, origin, order, recorded = frame.decode(packet)
     message = frame.native(recorded, order)
     wire.check(message)
     check_name(wire.name_of(message))
     facts = Facts(*said, origin.bus if origin else interface.bus, block.offset, section)
-    return Record(_nanoseconds(ticks, interface), received(message, 1)[0], facts)
+    return Record(interface.time_ns(ticks), received(message, 1)[0], facts)
 
 
-class Losses:
-    """What was lost from the beginning of one section to its last message, as its messages tell.
+class Tally:
+    """What is in one ``section``: how many messages of each interface, which are ``sealed`` by statistics.
 
-    Nothing is known of a section that does not say what it is a recording of: a tool that has put several
-    together leaves one section for them all.
+    What its messages tell of losses it knows only of a section that says what it is a recording of: a tool
+    that has put several together leaves one section for them all.
     """
 
-    def __init__(self) -> None:
-        self._spans: dict[Optional[int], tuple[int, int]] = {}
-        self._before: dict[Optional[int], int] = {}
-        #: Of so many interfaces
-        self._known = 0
+    def __init__(self, section: Section) -> None:
+        self.section = section
+        self.messages: Counter[int] = Counter()
+        self.sealed: set[int] = set()
+        self.last: Optional[Record] = None
+        #: What each device had lost before, and by now
+        self._before: dict[Optional[int], int] = dict(zip(section.buses, section.info.get(LOST_BEFORE, ())))
+        self._lost: dict[Optional[int], int] = {}
 
-    def add(self, facts: Facts) -> None:
-        """Count what this message tells. They come in their order."""
-        if "recorder" not in facts.section.info:
-            return
-        span = self._spans.get(facts.bus)
-        first = span[0] if span else self._lost_before(facts)
-        self._spans[facts.bus] = first, facts.lost
+    def add(self, block: Block, record: Record) -> None:
+        """Count a message. They come in their order."""
+        self.messages[pcapng.interface_of(block)] += 1
+        self.last = record
+        if self.section.recording is not None:
+            self._before.setdefault(record.facts.bus, record.facts.lost)
+            self._lost[record.facts.bus] = record.facts.lost
 
-    def _lost_before(self, facts: Facts) -> int:
-        interfaces, before = facts.section.interfaces, facts.section.info.get(LOST_BEFORE, [])
-        # There may be more of them by now.
-        for index in range(self._known, min(len(interfaces), len(before))):
-            self._before[interfaces[index].bus] = before[index]
-            self._known += 1
-        return self._before.get(facts.bus, facts.lost)
-
-    def of(self, bus: Optional[int]) -> int:
-        """How many messages of this device."""
-        first, last = self._spans.get(bus, (0, 0))
-        return max(0, last - first)
+    def unsealed(self) -> Iterator[tuple[int, int]]:
+        """Yield the interfaces without statistics, and how many messages were lost up to the last one."""
+        for index, interface in enumerate(self.section.interfaces):
+            if index not in self.sealed:
+                # Several interfaces may be of one device.
+                lost = self._lost.pop(interface.bus, 0)
+                yield index, max(0, lost - self._before.get(interface.bus, 0))

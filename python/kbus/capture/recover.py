@@ -10,8 +10,7 @@ from typing import NamedTuple, Optional
 from . import pcapng
 from .blocks import Damage
 from .part import PartFile, is_being_written
-from .reader import CaptureError, Losses, Reader, Record
-from .sections import Section
+from .reader import CaptureError, Reader, Tally
 
 #: FILE.part may be what is recovered.
 RECOVERING = ".recovering"
@@ -27,33 +26,6 @@ class Recovered(NamedTuple):
     messages: int
     damage: list[Damage]
     more_damage: int
-
-
-class _Section:
-    """What a section lacks: the statistics that are not there."""
-
-    def __init__(self, section: Section) -> None:
-        self._section = section
-        self._received: dict[int, int] = {}
-        self._losses = Losses()
-        self._time_ns = 0
-        self.sealed: set[int] = set()
-
-    def add(self, interface: int, record: Record) -> None:
-        """Count a message."""
-        self._received[interface] = self._received.get(interface, 0) + 1
-        self._losses.add(record.facts)
-        self._time_ns = record.time_ns
-
-    def end(self) -> bytes:
-        """The blocks with statistics, one for each interface that has none; none without messages."""
-        blocks = []
-        for index, interface in enumerate(self._section.interfaces if self._received else ()):
-            if index not in self.sealed:
-                count, lost = self._received.get(index, 0), self._losses.of(interface.bus)
-                time = self._time_ns // (1_000_000_000 // interface.ticks)
-                blocks.append(pcapng.interface_statistics(self._section.order, index, time, count, lost))
-        return b"".join(blocks)
 
 
 def recover(source: Path, target: Path) -> Recovered:
@@ -81,19 +53,31 @@ def recover(source: Path, target: Path) -> Recovered:
 
 def _copy(reader: Reader, file: PartFile) -> int:
     count = 0
-    section: Optional[_Section] = None
+    tally: Optional[Tally] = None
     for block, record in reader.blocks():
         if block.kind == pcapng.SECTION_HEADER:
             assert reader.section is not None
-            file.append(section.end() if section else b"")
-            section = _Section(reader.section)
+            file.append(_missing(tally))
+            tally = Tally(reader.section)
         # No block comes before that.
-        assert section is not None
+        assert tally is not None
         if block.kind == pcapng.INTERFACE_STATISTICS and reader.latest:
-            section.sealed.add(reader.latest.interface)
+            tally.sealed.add(reader.latest.interface)
         elif record:
-            section.add(pcapng.interface_of(block), record)
+            tally.add(block, record)
             count += 1
         file.append(block.raw)
-    file.append(section.end() if section else b"")
+    file.append(_missing(tally))
     return count
+
+
+def _missing(tally: Optional[Tally]) -> bytes:
+    """Return the blocks with the statistics that a section lacks; none without messages."""
+    if not (tally and tally.last):
+        return b""
+    blocks = []
+    for index, lost in tally.unsealed():
+        time = tally.last.time_ns // (1_000_000_000 // tally.section.interfaces[index].ticks)
+        count = tally.messages[index]
+        blocks.append(pcapng.interface_statistics(tally.section.order, index, time, count, lost))
+    return b"".join(blocks)

@@ -57,6 +57,7 @@ NOT_DESCRIBED = "descriptions of interfaces are missing: times are taken for ns"
 #: Values of if_tsresol: those of a recorder, and of tools that know no more than microseconds
 _TICKS = {b"\x06": 1_000_000, b"\x09": 1_000_000_000}
 _NANO = _TICKS[b"\x09"]
+_LATEST = (1 << 64) - 1
 #: Bytes of an interface's name that are kept; a device of KBUS's has far fewer.
 _MOST_NAME = 64
 _NAME = re.compile("kbus([0-9]{1,9})")
@@ -68,6 +69,10 @@ class Interface(NamedTuple):
     name: str
     bus: Optional[int]
     ticks: int
+
+    def time_ns(self, ticks: int) -> int:
+        """Return the time in ns; if 64 bits can't tell it, the latest that they can."""
+        return min(ticks * (_NANO // self.ticks), _LATEST)
 
 
 #: What nothing describes, and no header tells
@@ -90,6 +95,26 @@ class Section:
     interfaces: list[Interface] = field(default_factory=list)
     buses: list[int] = field(default_factory=list)
     recording: Optional[int] = None
+
+    def interface(self, index: int) -> Interface:
+        """Return one of the interfaces. Raises ValueError if there are not so many."""
+        if index >= len(self.interfaces):
+            raise ValueError(f"interface {index}, which nothing describes")
+        return self.interfaces[index]
+
+
+class Statistics(NamedTuple):
+    """How many messages of a device a recorder says it has written to a section, and how many were lost.
+
+    ``interface`` is the device's index in ``section.interfaces``.
+    """
+
+    section: Section
+    interface: int
+    bus: Optional[int]
+    time_ns: int
+    received: int
+    dropped: int
 
 
 class Blocks:
@@ -250,25 +275,15 @@ def _section_of(block: Block) -> Section:
     return Section(block.order, block.offset, info, [], buses, recording)
 
 
-def counts_of(block: Block, interfaces: int) -> tuple[int, int, int, int]:
-    """Return interface, time in units of that, and how many messages a block of statistics says were received
-    and dropped.
-
-    Raises ValueError if the section does not have so many ``interfaces``, or the block is damaged.
-    """
+def statistics_of(block: Block, section: Section) -> Statistics:
+    """Return what a block of statistics says. Raises ValueError if it is damaged, or of no interface."""
     index, high, low = pcapng.STATISTICS[block.order].unpack_from(block.body)
-    check_interface(index, interfaces)
+    interface = section.interface(index)
     counts = {pcapng.ISB_IFRECV: 0, pcapng.ISB_IFDROP: 0}
     for code, value in pcapng.options_of(block, pcapng.STATISTICS[block.order].size):
         if code in counts and len(value) == 8:
             (counts[code],) = pcapng.U64[block.order].unpack(value)
-    return index, high << 32 | low, counts[pcapng.ISB_IFRECV], counts[pcapng.ISB_IFDROP]
-
-
-def check_interface(index: int, interfaces: int) -> None:
-    """Raise ValueError if a section of so many interfaces does not have this one."""
-    if index >= interfaces:
-        raise ValueError(f"interface {index}, which nothing describes")
+    return Statistics(section, index, interface.bus, interface.time_ns(high << 32 | low), *counts.values())
 
 
 def _told(section: Section) -> Optional[Interface]:

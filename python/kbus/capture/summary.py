@@ -11,7 +11,8 @@ from .. import Message, MessageId
 from ..failed import is_failed
 from . import pcapng
 from .blocks import Damage
-from .reader import Losses, Reader, Record
+from .pcapng import Block
+from .reader import Reader, Record, Tally
 from .sections import Section
 
 #: Requests whose answer is looked for
@@ -64,35 +65,23 @@ class Summary:
     more_sections: int = 0
 
 
-class _Span:
+class _Span(Tally):
     """Where one section has come to."""
 
-    def __init__(self, section: Optional[Section]) -> None:
-        self.section = section
-        #: interfaces that have statistics, and how many messages these count
-        self.sealed: set[int] = set()
+    def __init__(self, section: Section) -> None:
+        super().__init__(section)
+        #: how many messages the statistics count
         self.received = 0
-        self.last: Optional[Record] = None
-        self.messages = 0
         self.missing = 0
-        self.losses = Losses()
         #: names of the last Requests, by bus and id
         self.asked: dict[tuple[Optional[int], MessageId], Name] = {}
 
-    def is_sealed(self) -> bool:
-        """Whether all interfaces have statistics, and there is one."""
-        return bool(self.section and 0 < len(self.section.interfaces) == len(self.sealed))
-
     def end(self, summary: Summary) -> None:
         """Add what is missing and lost in this section, which has no more blocks."""
-        if self.section is None:
-            return
         if self.section.recording is not None:
-            summary.missing += max(self.missing, self.received - self.messages)
-        if self.messages:
-            interfaces = enumerate(self.section.interfaces)
-            buses = {each.bus for index, each in interfaces if index not in self.sealed}
-            summary.lost += sum(map(self.losses.of, buses))
+            summary.missing += max(self.missing, self.received - sum(self.messages.values()))
+        summary.lost += sum(lost for _, lost in self.unsealed())
+        summary.is_sealed = 0 < len(self.section.interfaces) == len(self.sealed)
 
     def count_failure(self, bus: Optional[int], message: Message, name: Name) -> None:
         """Let a Request of this name that is answered with an error count as failed."""
@@ -109,29 +98,31 @@ class _Span:
 def summarize(path: Path) -> Summary:
     """Read a capture, as far as it is undamaged. Raises OSError."""
     summary = Summary(path, path.stat().st_size)
-    span = _Span(None)
+    span: Optional[_Span] = None
     with Reader(path, strict=False) as reader:
         for block, record in reader.blocks():
-            if reader.section is not span.section:
-                span.end(summary)
+            if block.kind == pcapng.SECTION_HEADER:
+                assert reader.section is not None
+                if span:
+                    span.end(summary)
                 span = _Span(reader.section)
+            # No block comes before that.
+            assert span is not None
             if record:
-                _add(summary, span, record)
+                _add(summary, span, block, record)
             elif block.kind == pcapng.INTERFACE_STATISTICS and reader.latest:
                 span.sealed.add(reader.latest.interface)
                 span.received += reader.latest.received
                 summary.lost += reader.latest.dropped
-        span.end(summary)
-        if reader.section is not span.section:
-            span = _Span(reader.section)
-        summary.is_sealed = span.is_sealed()
+        if span:
+            span.end(summary)
         summary.sections = [section.info for section in reader.sections]
         summary.more_sections = reader.more_sections
         summary.damage, summary.more_damage = reader.damage, reader.more_damage
     return summary
 
 
-def _add(summary: Summary, span: _Span, record: Record) -> None:
+def _add(summary: Summary, span: _Span, block: Block, record: Record) -> None:
     time_ns, message, facts = record
     length = message.total_length()
     summary.messages += 1
@@ -146,12 +137,10 @@ def _add(summary: Summary, span: _Span, record: Record) -> None:
     span.count_failure(facts.bus, message, name)
     if facts.bus is not None:
         summary.buses[facts.bus] = summary.buses.get(facts.bus, 0) + 1
-    span.messages += 1
-    span.losses.add(facts)
     if span.last is not None:
         # A tool that has put several recordings together leaves one section, which names none of them.
-        if "recorder" in facts.section.info:
+        if span.section.recording is not None:
             span.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
             summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
         summary.steps_back += time_ns < span.last.time_ns
-    span.last = record
+    span.add(block, record)

@@ -215,8 +215,7 @@ def _take(
     if block.kind == pcapng.INTERFACE_DESCRIPTION:
         return now.with_interface(said.interfaces[len(now.interfaces)])
     if block.kind == pcapng.INTERFACE_STATISTICS:
-        _, _, received, dropped = sections.counts_of(block, len(now.interfaces))
-        yield Counts(received, dropped)
+        yield Counts(*sections.statistics_of(block, said)[-2:])
     elif block.kind == pcapng.ENHANCED_PACKET:
         # It may be longer than a packet: then its rest is joined to it.
         data = pcapng.joined(block)
