@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import zlib
-from typing import BinaryIO, Optional, Protocol, Union
+from typing import BinaryIO, Optional, Union
 
 _MAGIC = b"\x1f\x8b"
 #: How each member of a file of gzip begins: method, flags, time, how hard it tried, system
@@ -45,13 +45,6 @@ def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
         os.close(fd)
         raise
     return os.fdopen(fd, "rb")
-
-
-class Readable(Protocol):
-    """Bytes, one after the other: ``read`` returns none only at the end."""
-
-    def read(self, count: int, /) -> bytes:
-        """Return up to ``count`` bytes."""
 
 
 class MaybeGzip:
@@ -146,18 +139,15 @@ def _until_error(unzip: zlib._Decompress, data: bytes) -> bytes:
 class Window:
     """What has been read of a file and not been dealt with: ``data`` from ``at`` on.
 
-    The file's first byte that is read is at ``begin``. ``piece`` bytes are read at least, unless that is
-    beyond ``end``; without it no more than what there is, so that a pipe can be read while it is written.
-    Where the file is damaged, ``have`` does not go beyond that: ``error`` says why until ``go_on`` is called.
+    The file's first byte that is read is at ``begin``. ``piece`` bytes are read at least, if there are so
+    many; without it no more than what there is, so that a pipe can be read while it is written. Where the
+    file is damaged, ``have`` does not go beyond that: ``error`` says why, until it is set to None.
     """
 
-    def __init__(
-        self, file: Readable, begin: int = 0, end: Optional[int] = None, piece: Optional[int] = None
-    ) -> None:
+    def __init__(self, file: Union[BinaryIO, MaybeGzip], begin: int = 0, piece: int = 0) -> None:
         self._file = file
         #: Where ``data`` begins in the file
         self.base = begin
-        self._end = end
         self._piece = piece
         self._is_all = False
         self.data = b""
@@ -180,28 +170,18 @@ class Window:
             return True
         if self._is_all or self.error is not None:
             return False
-        needed = count - left
-        asked = max(needed, _PIECE)
-        if self._piece is not None:
-            position = self.base + len(self.data)
-            piece = self._piece if self._end is None else min(self._piece, self._end - position)
-            asked = needed = max(needed, piece)
+        needed = max(count - left, self._piece)
         parts = [self.data[self.at :]]
         while needed > 0 and not self._is_all and self.error is None:
             try:
-                part = self._file.read(asked)
+                part = self._file.read(max(needed, _PIECE))
             except (EOFError, zlib.error) as error:
                 part, self.error = b"", str(error)
             else:
                 self._is_all = not part
             parts.append(part)
             needed -= len(part)
-            asked -= len(part)
         self.base += self.at
         self.at = 0
         self.data = b"".join(parts)
         return len(self.data) >= count
-
-    def go_on(self) -> None:
-        """Read on behind what is damaged."""
-        self.error = None

@@ -186,7 +186,7 @@ class Blocks:
             raise StopIteration
         if reason == FILE_ENDS and not window.left() and window.error is not None:
             reason = window.error
-            window.go_on()
+            window.error = None
         found: list[Union[Block, Damage]] = [Damage(begin, window.offset - begin, reason)]
         if lost:
             found.append(self._begin(lost, begin))

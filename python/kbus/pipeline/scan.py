@@ -126,7 +126,7 @@ def scan(
     if begin and is_zipped:
         raise ValueError(f"gzip can not be read from byte {begin} on")
     file.seek(begin)
-    window = Window(MaybeGzip(file) if is_zipped else file, begin, end, PIECE)
+    window = Window(MaybeGzip(file) if is_zipped else file, begin, PIECE)
     blocks = Blocks(window, known.known() if known else None, may_grow)
     now, room = known, PIECE
     order, data = "", b""
