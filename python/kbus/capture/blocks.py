@@ -217,5 +217,8 @@ def has_frame(block: Block) -> bool:
 
 def is_of_another_recording(packet: Block, recording: Optional[int]) -> bool:
     """Return whether a packet belongs to another recording than that of the section; None is any."""
-    origin = frame.origin_in(packet.raw, 8 + PACKET[packet.order].size) if recording is not None else None
-    return origin is not None and origin.recording != recording and has_frame(packet)
+    if recording is None:
+        return False
+    begin = 8 + PACKET[packet.order].size
+    said = frame.recording_in(packet.raw[begin : begin + frame.LENGTH])
+    return said is not None and said != recording and has_frame(packet)

@@ -80,13 +80,15 @@ def order_of(packet: bytes) -> str:
     )
 
 
-def origin_in(data: bytes, begin: int = 0) -> Optional[Origin]:
-    """Return what the packet that begins there says of its origin, if it does, whether or not it is whole."""
-    for order in (LITTLE, BIG):
-        if data[begin : begin + 2] == _VERSION_BYTES[order] and len(data) >= begin + LENGTH:
-            _, length, _ = START[order].unpack_from(data, begin)
-            return Origin(*ORIGIN[order].unpack_from(data, begin + LEAST)) if length >= LENGTH else None
-    return None
+def recording_in(begin: bytes) -> Optional[int]:
+    """Return of which recording a packet that begins so says it is, if it does; it need not be whole."""
+    try:
+        order = order_of(begin)
+        _, length, _ = START[order].unpack_from(begin)
+        _, recording = ORIGIN[order].unpack_from(begin, LEAST)
+    except (ValueError, struct.error):
+        return None
+    return int(recording) if length >= LENGTH else None
 
 
 def decode(packet: bytes) -> tuple[Frame, Optional[Origin], str, bytes]:

@@ -145,15 +145,12 @@ class Blocks:
 
     def __next__(self) -> Union[Block, Damage]:
         if not self._next:
-            window, section = self._window, self.section
-            found = block_at(window, section.order if section else None)
+            found = block_at(self._window, self.section.order if self.section else None)
             if isinstance(found, Block):
-                window.at += len(found.raw)
-                if section and found.kind == pcapng.ENHANCED_PACKET and _is_usual(found, section):
-                    return found
-                self._next.extend(self._take(found))
+                self._window.at += len(found.raw)
+                self._take(found)
             else:
-                self._next.extend(self._damaged(*found))
+                self._pass_over(*found)
         return self._next.popleft()
 
     @property
@@ -166,16 +163,16 @@ class Blocks:
         """Where reading has come to in the file, in bytes."""
         return self._window.offset if self._end is None else self._end
 
-    def _damaged(self, reason: str, is_torn: bool) -> list[Union[Block, Damage]]:
+    def _pass_over(self, reason: str, is_torn: bool) -> None:
         """Go on to the next block that can be trusted. Raises StopIteration at the end."""
         window, lost = self._window, None
         begin, order = window.offset, self.section.order if self.section else None
         if not window.left() and window.error is None:
             raise StopIteration
         if not (begin or order or self._may_grow) and (what := _what_begins(window.data)):
+            reason, is_torn = what, True
             while window.have(1):
                 window.at += window.left()
-            return [Damage(0, window.offset, what)]
         if is_torn:
             window.at += window.left()
         else:
@@ -187,62 +184,61 @@ class Blocks:
         if reason == FILE_ENDS and not window.left() and window.error is not None:
             reason = window.error
             window.error = None
-        found: list[Union[Block, Damage]] = [Damage(begin, window.offset - begin, reason)]
+        self._next.append(Damage(begin, window.offset - begin, reason))
         if lost:
-            found.append(self._begin(lost, begin))
-        return found
+            self._begin(lost, begin)
 
-    def _take(self, block: Block) -> Iterator[Union[Block, Damage]]:
+    def _take(self, block: Block) -> None:
         if block.kind == pcapng.SECTION_HEADER:
             try:
                 self.section = _section_of(block)
             except ValueError as error:
-                yield Damage(block.offset, len(block.raw), str(error))
-                block = self._begin(block.order, block.offset)
-            yield block
+                self._next.append(Damage(block.offset, len(block.raw), str(error)))
+                self._begin(block.order, block.offset)
+            else:
+                self._next.append(block)
             return
         # No block comes before a section header, or one in place of it.
         assert self.section is not None
         if block.kind == pcapng.INTERFACE_DESCRIPTION:
-            yield from self._describe(block, self.section)
+            self._describe(block, self.section)
             return
-        if block.kind == pcapng.ENHANCED_PACKET and is_of_another_recording(block, self.section.recording):
-            yield Damage(block.offset, 0, HEADER_IS_LOST)
-            yield self._begin(block.order, block.offset)
-        if block.kind in (pcapng.ENHANCED_PACKET, pcapng.INTERFACE_STATISTICS):
-            yield from self._assume(block, self.section)
-        yield block
+        is_packet = block.kind == pcapng.ENHANCED_PACKET
+        if is_packet and is_of_another_recording(block, self.section.recording):
+            self._next.append(Damage(block.offset, 0, HEADER_IS_LOST))
+            self._begin(block.order, block.offset)
+        if is_packet or block.kind == pcapng.INTERFACE_STATISTICS:
+            self._assume(block, self.section)
+        self._next.append(block)
 
-    def _begin(self, order: str, offset: int) -> Block:
-        """Begin a section of which nothing is known, and return its header."""
+    def _begin(self, order: str, offset: int) -> None:
+        """Begin a section of which nothing is known, with a header that says so."""
         self.section = Section(order, offset, {})
-        return Block(
-            pcapng.SECTION_HEADER, order, offset, pcapng.section_header(order, "its header was damaged")
-        )
+        raw = pcapng.section_header(order, "its header was damaged")
+        self._next.append(Block(pcapng.SECTION_HEADER, order, offset, raw))
 
-    def _describe(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
+    def _describe(self, block: Block, section: Section) -> None:
         if len(section.interfaces) >= MOST_INTERFACES:
-            yield Damage(block.offset, len(block.raw), f"more than {MOST_INTERFACES} interfaces in a section")
+            reason = f"more than {MOST_INTERFACES} interfaces in a section"
+            self._next.append(Damage(block.offset, len(block.raw), reason))
             return
         try:
             interface = _interface_from(block, _told(section))
         except ValueError as error:
-            yield Damage(block.offset, len(block.raw), str(error))
-            yield _made(section, block.offset)
+            self._next += Damage(block.offset, len(block.raw), str(error)), _made(section, block.offset)
         else:
             section.interfaces.append(interface)
-            yield block
+            self._next.append(block)
 
-    def _assume(self, block: Block, section: Section) -> Iterator[Union[Block, Damage]]:
-        """Make the descriptions that should be before a block, as it is of an interface that there can be."""
+    def _assume(self, block: Block, section: Section) -> None:
+        """Make the descriptions that should be before a block, if it is of an interface that there can be."""
         index, count = pcapng.interface_of(block), len(section.interfaces)
         if not count <= index < (len(section.buses) or MOST_DEVICES):
             return
-        # What follows may describe an interface that no header tells.
+        # Else what follows may describe the interface.
         if section.buses or (block.kind == pcapng.ENHANCED_PACKET and has_frame(block)):
-            yield Damage(block.offset, 0, NOT_DESCRIBED)
-            for _ in range(count, index + 1):
-                yield _made(section, block.offset)
+            self._next.append(Damage(block.offset, 0, NOT_DESCRIBED))
+            self._next += (_made(section, block.offset) for _ in range(count, index + 1))
 
 
 def _made(section: Section, offset: int) -> Block:
@@ -279,11 +275,10 @@ def statistics_of(block: Block, section: Section) -> Statistics:
     """Return what a block of statistics says. Raises ValueError if it is damaged, or of no interface."""
     index, high, low = pcapng.STATISTICS[block.order].unpack_from(block.body)
     interface = section.interface(index)
-    counts = {pcapng.ISB_IFRECV: 0, pcapng.ISB_IFDROP: 0}
-    for code, value in pcapng.options_of(block, pcapng.STATISTICS[block.order].size):
-        if code in counts and len(value) == 8:
-            (counts[code],) = pcapng.U64[block.order].unpack(value)
-    return Statistics(section, index, interface.bus, interface.time_ns(high << 32 | low), *counts.values())
+    options = dict(pcapng.options_of(block, pcapng.STATISTICS[block.order].size))
+    said = (options.get(code, b"") for code in (pcapng.ISB_IFRECV, pcapng.ISB_IFDROP))
+    counts = (pcapng.U64[block.order].unpack(each)[0] if len(each) == 8 else 0 for each in said)
+    return Statistics(section, index, interface.bus, interface.time_ns(high << 32 | low), *counts)
 
 
 def _told(section: Section) -> Optional[Interface]:
@@ -312,9 +307,3 @@ def _interface_from(block: Block, told: Optional[Interface]) -> Interface:
     name = options.get(pcapng.IF_NAME, b"")[:_MOST_NAME].decode("utf-8", "backslashreplace")
     number = _NAME.fullmatch(name)
     return Interface(name, int(number[1]) if number else None, _TICKS[tsresol])
-
-
-def _is_usual(packet: Block, section: Section) -> bool:
-    """Return whether nothing is missing before a packet."""
-    index = pcapng.interface_of(packet)
-    return index < len(section.interfaces) and not is_of_another_recording(packet, section.recording)
