@@ -40,6 +40,8 @@ MOST_DAMAGE = 1000
 #: How many bytes of what looks like packets are looked at, beside two for each byte that is passed over
 _LOOKED_AT = 1 << 20
 
+#: What a section header begins with, of whatever order
+_HEADER = U32[NATIVE].pack(SECTION_HEADER)
 _ORDERS = {struct.pack(order + "I", BYTE_ORDER_MAGIC): order for order in (LITTLE, BIG)}
 _MAGIC_AND_VERSION = {struct.pack(order + "I2H", BYTE_ORDER_MAGIC, 1, 0) for order in (LITTLE, BIG)}
 #: The shortest body of each kind
@@ -62,16 +64,11 @@ class Damage(NamedTuple):
     reason: str
 
 
-def is_header(window: Window) -> bool:
-    """Return whether a section header begins here, of whatever order."""
-    return bool(U32[NATIVE].unpack_from(window.data, window.at)[0] == SECTION_HEADER)
-
-
 def block_at(window: Window, order: Optional[str]) -> Union[Block, tuple[str, bool]]:
     """Return the block, or why there is none and whether that is because the file ends."""
     if not window.have(8):
         return FILE_ENDS, True
-    if is_header(window):
+    if window.data.startswith(_HEADER, window.at):
         if not window.have(12):
             return FILE_ENDS, True
         order = _ORDERS.get(window.data[window.at + 8 : window.at + 12])
@@ -142,7 +139,7 @@ def _candidates() -> re.Pattern[bytes]:
     """
     # A header whose magic number is damaged is none.
     magic = b"|".join(map(re.escape, _ORDERS))
-    found = [re.escape(U32[NATIVE].pack(SECTION_HEADER)) + b"....(?:" + magic + b")"]
+    found = [re.escape(_HEADER) + b"....(?:" + magic + b")"]
     found += map(re.escape, _MAGIC_AND_VERSION)
     # The length is a multiple of 4, and less than 2**28: most words like the kind are something else.
     fours = b"[" + b"".join(re.escape(bytes([low])) for low in range(0, 256, 4)) + b"]"
@@ -174,7 +171,7 @@ class Search:
         It is lost if a section header or the magic number of one is passed over, or if ``order``, that of the
         section, is another or None. Blocks begin at multiples of 4 from here.
         """
-        if is_header(window):
+        if window.data.startswith(_HEADER, window.at):
             order = None
         while window.have(OVERHEAD):
             match = _CANDIDATES.search(window.data, window.at)

@@ -27,23 +27,19 @@ def _is_list_of(is_one: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(is_one, value))
 
 
-def _is_either(*kinds: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: any(is_one(value) for is_one in kinds)
-
-
 def _is_null(value: object) -> bool:
     return value is None
 
 
-#: The keys that mean something, what their values must be, and the name of that
-_KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "device": (_is_text, "a string"),
-    "boot_id": (_is_either(_is_text, _is_null), "a string or null"),
-    "load_id": (_is_either(_is_number, _is_text, _is_null), "a number from 0, a string or null"),
-    "bus": (_is_either(_is_number, _is_list_of(_is_number)), "a number from 0 or a list of them"),
-    "recorder": (_is_text, "a string"),
-    "bindings": (_is_list_of(_is_text), "a list of strings"),
-    LOST_BEFORE: (_is_list_of(_is_number), "a list of numbers from 0"),
+#: The keys that mean something, and the kinds that their values may be of
+_KEYS: dict[str, tuple[str, list[Callable[[object], bool]]]] = {
+    "device": ("a string", [_is_text]),
+    "boot_id": ("a string or null", [_is_text, _is_null]),
+    "load_id": ("a number from 0, a string or null", [_is_number, _is_text, _is_null]),
+    "bus": ("a number from 0 or a list of them", [_is_number, _is_list_of(_is_number)]),
+    "recorder": ("a string", [_is_text]),
+    "bindings": ("a list of strings", [_is_list_of(_is_text)]),
+    LOST_BEFORE: ("a list of numbers from 0", [_is_list_of(_is_number)]),
 }
 
 
@@ -76,35 +72,28 @@ def info_in(comment: bytes) -> Optional[dict[str, Any]]:
     # A header may have millions of comments, and each would be looked at.
     if not comment.startswith(b"{"):
         return None
+    text = comment.decode("utf-8", "surrogateescape")
     try:
-        said = json.loads(comment)
+        said, end = json.JSONDecoder().raw_decode(text)
+        text[:end].encode()
     except RecursionError:
         raise ValueError("a section header whose comment is nested too deeply") from None
     except ValueError:
-        if not _is_more_than_json(comment):
-            raise ValueError("a section header whose comment is no JSON") from None
+        raise ValueError("a section header whose comment is no JSON") from None
+    if text[end:].strip():
+        # mergecap writes behind it.
         return None
     if "recorder" not in said:
         raise ValueError("a section header whose comment lacks the recorder")
     info = {key: said[key] for key in _KEYS if key in said}
     for key, value in info.items():
-        is_right, kind = _KEYS[key]
-        if not is_right(value):
-            raise ValueError(f"a section header whose {key} is not {kind}")
+        name, kinds = _KEYS[key]
+        if not any(is_of(value) for is_of in kinds):
+            raise ValueError(f"a section header whose {key} is not {name}")
     bus = info.get("bus")
     if isinstance(bus, list) and len(set(bus)) != len(bus):
         raise ValueError("a section header whose bus has a number twice")
     return {key: encodable(value) for key, value in info.items()}
-
-
-def _is_more_than_json(comment: bytes) -> bool:
-    """Return whether JSON is there, and more behind it: mergecap does that."""
-    text = comment.decode("utf-8", "replace").rstrip()
-    try:
-        _, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return end < len(text)
 
 
 def encodable(value: Any) -> Any:

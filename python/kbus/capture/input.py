@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
 from typing import BinaryIO, Optional, Union
 
 _MAGIC = b"\x1f\x8b"
@@ -60,53 +61,46 @@ class MaybeGzip:
         begin = b""
         while len(begin) < len(_MAGIC) and (more := file.read(len(_MAGIC) - len(begin))):
             begin += more
-        self._is_gzip = begin == _MAGIC
-        self._begin(begin)
-
-    def _begin(self, data: bytes) -> None:
-        self._zlib = zlib.decompressobj(_GZIP)
-        self._rest = data
-        #: What has been read last of this member, in which another one may begin
-        self._seen = data[1:]
-        self._is_damaged = False
-        #: What is raised by the next call
-        self._error: Optional[zlib.error] = None
+        self._begin = begin
+        self._unzipped = self._unzip(begin) if begin == _MAGIC else None
 
     def read(self, count: int) -> bytes:
-        """Return up to ``count`` bytes, and none only at the end."""
-        if not self._is_gzip:
-            begin, self._rest = self._rest, b""
+        """Return up to ``count`` bytes, or what there is if it is of gzip, and none only at the end."""
+        if self._unzipped is None:
+            begin, self._begin = self._begin, b""
             return begin or self._file.read(count)
-        if self._error:
-            error, self._error, self._is_damaged = self._error, None, True
-            raise error
-        if self._is_damaged and not self._find_member():
-            return b""
-        unzipped = b""
-        while not unzipped:
-            if self._zlib.eof:
-                if not (data := self._zlib.unused_data or self._file.read(_CHUNK)):
-                    return b""
-                self._begin(data)
-            if not self._rest:
-                self._rest = self._file.read(_CHUNK)
-                self._seen = self._seen[-_CHUNK:] + self._rest
-            if not self._rest:
-                self._is_damaged = True
-                raise EOFError("the file ends inside its gzip data")
-            before = self._zlib.copy()
-            try:
-                unzipped = self._zlib.decompress(self._rest, min(count, _CHUNK))
-            except zlib.error as error:
-                self._error = error
-                unzipped = _until_error(before, self._rest)
-                return unzipped or self.read(count)
-            self._rest = self._zlib.unconsumed_tail
-        return unzipped
+        found = next(self._unzipped, b"")
+        if isinstance(found, Exception):
+            raise found
+        return found
 
-    def _find_member(self) -> bool:
-        """Begin the next member behind the damage; False if there is none."""
-        data, at = self._seen, 0
+    def _unzip(self, data: bytes) -> Iterator[Union[bytes, EOFError, zlib.error]]:
+        """Yield what is in the members, which begin with ``data``, and why there is no more of one."""
+        while data:
+            unzip = zlib.decompressobj(_GZIP)
+            # What has been read last of this member, in which another one may begin
+            seen = data[1:]
+            while not unzip.eof:
+                if not data:
+                    data = self._file.read(_CHUNK)
+                    seen = seen[-_CHUNK:] + data
+                if not data:
+                    yield EOFError("the file ends inside its gzip data")
+                    break
+                before = unzip.copy()
+                try:
+                    unzipped = unzip.decompress(data, _CHUNK)
+                except zlib.error as error:
+                    yield from filter(None, [_until_error(before, data), error])
+                    break
+                data = unzip.unconsumed_tail
+                if unzipped:
+                    yield unzipped
+            data = self._next_member(seen) if not unzip.eof else unzip.unused_data or self._file.read(_CHUNK)
+
+    def _next_member(self, data: bytes) -> bytes:
+        """Return what there is from the next member on, which begins in ``data`` or behind it."""
+        at = 0
         while True:
             found = _MEMBER.search(data, at)
             at = found.start() if found else max(at, len(data) - _MEMBER_LENGTH + 1)
@@ -114,15 +108,13 @@ class MaybeGzip:
                 data, at = data[at:] + more, 0
                 continue
             if not found:
-                self._seen = b""
-                return False
+                return b""
             try:
                 zlib.decompressobj(_GZIP).decompress(data[at : at + _CHECKED])
             except zlib.error:
                 at += 1
                 continue
-            self._begin(data[at:])
-            return True
+            return data[at:]
 
 
 def _until_error(unzip: zlib._Decompress, data: bytes) -> bytes:

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from types import TracebackType
 from typing import BinaryIO, NamedTuple, Optional, Union
 
 from .. import Message, names, wire
@@ -94,12 +93,7 @@ class Reader:
     def __enter__(self) -> Reader:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -169,7 +169,8 @@ class Blocks:
         begin, order = window.offset, self.section.order if self.section else None
         if not window.left() and window.error is None:
             raise StopIteration
-        if not (begin or order or self._may_grow) and (what := _what_begins(window.data)):
+        foreign = (what for magic, what in _FOREIGN.items() if window.data.startswith(magic))
+        if not (begin or order or self._may_grow) and (what := next(foreign, None)):
             reason, is_torn = what, True
             while window.have(1):
                 window.at += window.left()
@@ -247,11 +248,6 @@ def _made(section: Section, offset: int) -> Block:
     section.interfaces.append(interface)
     raw = pcapng.interface_description(section.order, interface.name)
     return Block(pcapng.INTERFACE_DESCRIPTION, section.order, offset, raw)
-
-
-def _what_begins(data: bytes) -> Optional[str]:
-    """Return what a file is that begins with these bytes, if it is known to be no capture."""
-    return next((what for magic, what in _FOREIGN.items() if data.startswith(magic)), None)
 
 
 def _section_of(block: Block) -> Section:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def section(block: Block, said: sections.Section) -> Section:
         boot,
         load,
         recorder,
-        "$.*" in _names(said.info),
+        "$.*" in said.info.get("bindings", ()),
         Interfaces(),
         "",
         tuple(said.buses),
@@ -112,11 +112,6 @@ def _row(interface: Interface) -> tuple[int, int]:
     # A header may tell numbers that no device has.
     bus = -1 if interface.bus is None or interface.bus > frame.MOST_BUS else interface.bus
     return bus, interface.ticks
-
-
-def _names(info: dict[str, Any]) -> list[str]:
-    bindings = info.get("bindings", [])
-    return [str(each) for each in bindings] if isinstance(bindings, list) else []
 
 
 def session_number(device: str, boot: str, load: str, bus: int) -> int:
