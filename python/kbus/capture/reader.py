@@ -183,18 +183,25 @@ class Tally:
         self.section = section
         self.messages: Counter[int] = Counter()
         self.sealed: set[int] = set()
+        #: What the statistics count
+        self.received = self.dropped = 0
         self.last: Optional[Record] = None
         #: What each device had lost before, and by now
         self._before: dict[Optional[int], int] = dict(zip(section.buses, section.info.get(LOST_BEFORE, ())))
         self._lost: dict[Optional[int], int] = {}
 
-    def add(self, block: Block, record: Record) -> None:
-        """Count a message. They come in their order."""
-        self.messages[pcapng.interface_of(block)] += 1
-        self.last = record
-        if self.section.recording is not None:
-            self._before.setdefault(record.facts.bus, record.facts.lost)
-            self._lost[record.facts.bus] = record.facts.lost
+    def add(self, block: Block, record: Optional[Record], latest: Optional[Statistics]) -> None:
+        """Count a block, which has the record or the ``latest`` statistics. They come in their order."""
+        if record:
+            self.messages[pcapng.interface_of(block)] += 1
+            self.last = record
+            if self.section.recording is not None:
+                self._before.setdefault(record.facts.bus, record.facts.lost)
+                self._lost[record.facts.bus] = record.facts.lost
+        elif block.kind == pcapng.INTERFACE_STATISTICS and latest:
+            self.sealed.add(latest.interface)
+            self.received += latest.received
+            self.dropped += latest.dropped
 
     def unsealed(self) -> Iterator[tuple[int, int]]:
         """Yield the interfaces without statistics, and how many messages were lost up to the last one."""

@@ -61,11 +61,8 @@ def _copy(reader: Reader, file: PartFile) -> int:
             tally = Tally(reader.section)
         # No block comes before that.
         assert tally is not None
-        if block.kind == pcapng.INTERFACE_STATISTICS and reader.latest:
-            tally.sealed.add(reader.latest.interface)
-        elif record:
-            tally.add(block, record)
-            count += 1
+        tally.add(block, record, reader.latest)
+        count += record is not None
         file.append(block.raw)
     file.append(_missing(tally))
     return count

@@ -121,7 +121,7 @@ class Blocks:
     """Iterates over the blocks of a capture, and the ``Damage`` between them.
 
     ``section`` is the one that the last block is of. ``known`` is that in which reading begins. If the file
-    ``may_grow``, what is not whole at its end is no damage, but left for later: ``offset`` is where to go on.
+    ``may_grow``, what is not whole at its end is no damage, but left for later.
 
     Where a section's header is damaged, or an interface's description, a block that is made anew comes in its
     place, after the ``Damage``; ``recover`` has nothing to add to that. A header made anew says nothing. What
@@ -136,7 +136,6 @@ class Blocks:
         self._may_grow = may_grow
         self._search = Search(window.offset)
         self._next: deque[Union[Block, Damage]] = deque()
-        self._end: Optional[int] = None
         if known is None and not may_grow and not window.have(1) and window.error is None:
             self._next.append(Damage(0, 0, EMPTY))
 
@@ -158,11 +157,6 @@ class Blocks:
         """Whether what comes next is what the window has next, and has not been looked at."""
         return not self._next
 
-    @property
-    def offset(self) -> int:
-        """Where reading has come to in the file, in bytes."""
-        return self._window.offset if self._end is None else self._end
-
     def _pass_over(self, reason: str, is_torn: bool) -> None:
         """Go on to the next block that can be trusted. Raises StopIteration at the end."""
         window, lost = self._window, None
@@ -180,7 +174,6 @@ class Blocks:
             lost = self._search.go_on(window, order)
         if self._may_grow and not window.left() and window.error is None:
             # What follows may yet show that this is less.
-            self._end = begin
             raise StopIteration
         if reason == FILE_ENDS and not window.left() and window.error is not None:
             reason = window.error

@@ -11,7 +11,6 @@ from .. import Message, MessageId
 from ..failed import is_failed
 from . import pcapng
 from .blocks import Damage
-from .pcapng import Block
 from .reader import Reader, Record, Tally
 from .sections import Section
 
@@ -70,8 +69,6 @@ class _Span(Tally):
 
     def __init__(self, section: Section) -> None:
         super().__init__(section)
-        #: how many messages the statistics count
-        self.received = 0
         self.missing = 0
         #: names of the last Requests, by bus and id
         self.asked: dict[tuple[Optional[int], MessageId], Name] = {}
@@ -80,7 +77,7 @@ class _Span(Tally):
         """Add what is missing and lost in this section, which has no more blocks."""
         if self.section.recording is not None:
             summary.missing += max(self.missing, self.received - sum(self.messages.values()))
-        summary.lost += sum(lost for _, lost in self.unsealed())
+        summary.lost += self.dropped + sum(lost for _, lost in self.unsealed())
         summary.is_sealed = 0 < len(self.section.interfaces) == len(self.sealed)
 
     def count_failure(self, bus: Optional[int], message: Message, name: Name) -> None:
@@ -109,11 +106,8 @@ def summarize(path: Path) -> Summary:
             # No block comes before that.
             assert span is not None
             if record:
-                _add(summary, span, block, record)
-            elif block.kind == pcapng.INTERFACE_STATISTICS and reader.latest:
-                span.sealed.add(reader.latest.interface)
-                span.received += reader.latest.received
-                summary.lost += reader.latest.dropped
+                _add(summary, span, record)
+            span.add(block, record, reader.latest)
         if span:
             span.end(summary)
         summary.sections = [section.info for section in reader.sections]
@@ -122,7 +116,7 @@ def summarize(path: Path) -> Summary:
     return summary
 
 
-def _add(summary: Summary, span: _Span, block: Block, record: Record) -> None:
+def _add(summary: Summary, span: _Span, record: Record) -> None:
     time_ns, message, facts = record
     length = message.total_length()
     summary.messages += 1
@@ -143,4 +137,3 @@ def _add(summary: Summary, span: _Span, block: Block, record: Record) -> None:
             span.missing += max(0, facts.sequence - span.last.facts.sequence - 1)
             summary.seconds += max(0, facts.mono_ns - span.last.facts.mono_ns) / 1e9
         summary.steps_back += time_ns < span.last.time_ns
-    span.add(block, record)

@@ -151,6 +151,7 @@ def scan(
                 room = _LEAST_ROOM
             elif _is_more(window, now.order):
                 continue
+        offset = window.offset
         found = next(blocks, None)
         if found is None:
             break
@@ -161,9 +162,11 @@ def scan(
             now = yield from _take(found, now, blocks.section)
         except ValueError as error:
             yield Damage(found.offset, len(found.raw), str(error))
+    else:
+        offset = window.offset
     if not may_grow and (begin > size or window.offset < (end or 0)):
         yield Damage(window.offset, (end or begin) - window.offset, SHORTER)
-    yield End(blocks.offset, now)
+    yield End(offset, now)
 
 
 def scan_part(file: BinaryIO, part: Range) -> Iterator[Found]:
