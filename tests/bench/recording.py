@@ -99,9 +99,9 @@ class Recording:
 
     def __init__(self, directory: Path) -> None:
         source = Source(0, [RECORDED], BURST)
-        files = Files(Policy(directory), "bench", [0], lambda: {"recorder": "bench"}, _say)
+        files = Files(Policy(directory), "bench", [0], {"recorder": "bench"}, _say)
         self._recorder = Recorder([source], files, _say)
-        self._recorder.open()
+        self._recorder.begin()
         self._never, _ = os.pipe()
         self._directory = directory
         self._expected = 0

@@ -87,23 +87,6 @@ def test_a_limit_that_no_file_can_keep_is_told(tmp_path: Path) -> None:
     assert sequences(path) == list(range(1, 11))
 
 
-def test_a_file_that_somebody_cuts_is_no_whole_one(tmp_path: Path) -> None:
-    """As logrotate does with copytruncate. What comes afterwards is in the next file."""
-    one = files(Policy(tmp_path))
-    one.append(blocks(1, 10), [10], [0])
-    (part,) = tmp_path.iterdir()
-    os.truncate(part, 100)
-    with pytest.raises(OSError, match="somebody else has changed the file's length"):
-        one.append(blocks(11, 10), [10], [0])
-    one.append(blocks(11, 10), [10], [0])
-    (second,) = set(tmp_path.iterdir()) - {part}
-    os.truncate(second, 100)
-    with pytest.raises(OSError, match="somebody else has changed the file's length"):
-        one.seal()
-    assert (one.sealed, one.unfinished) == (0, 2)
-    assert set(tmp_path.iterdir()) == {part, second}
-
-
 def test_nothing_is_added_behind_a_torn_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it can't be taken back, it stays the end of its file."""
     one = files(Policy(tmp_path))

@@ -20,8 +20,8 @@ from .fake_bus import FakeBus
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> FakeBus:
-    """Two devices."""
-    fake = FakeBus(*range(80))
+    """As many devices as are opened."""
+    fake = FakeBus()
     monkeypatch.setattr("kbus.capture.source.Ksock", fake.open)
     monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
     return fake
@@ -44,7 +44,7 @@ def record(
             bus.send(min(bus.opened), "$.A")
             return [0]
 
-        monkeypatch.setattr("kbus.capture.source.Sources.ready", send)
+        monkeypatch.setattr("kbus.capture.recorder.ready", send)
         status = main(["record", "-o", str(tmp_path), *options])
         return status, capsys.readouterr().err.splitlines()
 
@@ -118,16 +118,11 @@ DEVICES = [word for number in range(80) for word in ("-d", str(number))]
 def test_names_of_files_fit_with_all_that_others_append(
     options: list[str], record: Record, tmp_path: Path
 ) -> None:
-    """And are found again, by what their headers tell."""
-    for _ in range(2):
-        assert record(*options)[0] == 0
+    for option in ((), ("--compress",)):
+        assert record(*options, *option)[0] == 0
     for path in tmp_path.iterdir():
         assert len(os.fsencode(path.name.replace(".pcapng", ".recovered.pcapng.gz.part"))) <= 255
         assert main(["recover", str(path)]) == 0
-    for path in tmp_path.glob("*.recovered.pcapng"):
-        path.unlink()
-    assert record("--compress", *options)[0] == 0
-    assert [path.suffix for path in tmp_path.iterdir()] == [".gz"] * 3
 
 
 def test_other_machines_and_devices_have_other_names(record: Record, tmp_path: Path) -> None:

@@ -61,16 +61,6 @@ def test_a_recorder_that_ends_makes_the_snapshot_at_once(
     assert captures(tmp_path) == [["$.Alarm", "$.After"]]
 
 
-def test_what_is_old_is_not_there(bus_path: str, tmp_path: Path) -> None:
-    options = ("--on", "$.Alarm", "--last", "0.000001", "--flush", "0.01")
-    with Ksock() as sender, recording(bus_path, tmp_path, *options):
-        for name in ("$.Old", "$.Alarm"):
-            sender.send_msg(Announcement(name))
-        wait_until(lambda: len(captures(tmp_path)) == 1, "there is a snapshot")
-        # A moment later it is old, too.
-        assert captures(tmp_path) == [[]]
-
-
 def test_the_device_of_the_environment(
     bus_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

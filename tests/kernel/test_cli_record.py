@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, Request, abi, reply_to
+from kbus import Announcement, Message, Request, abi, reply_to
 from kbus.capture import frame, pcapng
 from kbus.capture.identity import boot_id, load_id
 from tests.capture.captures import statistics_in
-from tests.kernel import module
 from tests.kernel.command import Command, kbus, running
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import bindings, stats_lines, take, wait_until
@@ -230,27 +229,6 @@ def test_a_clock_that_jumps(ksock: OpenKsock, tmp_path: Path) -> None:
     assert len(found) == 4 and monotonic == sorted(monotonic)
     days = [round((each.time_ns / 1e9 - now) / 86_400) for each in found]
     assert days == [0, 0, 1, 0]
-
-
-def test_the_module_can_be_reloaded(ksock: OpenKsock, tmp_path: Path) -> None:
-    first = Ksock()
-    with recording(tmp_path) as recorder:
-        first.send_msg(Announcement("$.A", "before"))
-        first.close()
-        recorder.send_signal(signal.SIGHUP)
-        wait_until(lambda: not module.users(), "nobody is there")
-        before = load_id()
-        with module.reloaded():
-            after = load_id()
-            wait_until(lambda: _queued_by(recorder) == 0, "it listens again")
-            with Ksock() as second:
-                second.send_msg(Announcement("$.A", "after"))
-            err = ended(recorder)
-    assert before != after
-    found = records(*captures(tmp_path))
-    assert [each.message.data for each in found] == [b"before", b"after"]
-    assert [each.facts.section.info["load_id"] for each in found] == [before, after]
-    assert "the devices are closed\n" in err and "kbus0 is open again\n" in err
 
 
 def _queued_by(recorder: Command) -> int:

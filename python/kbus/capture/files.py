@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from typing import Any, Optional
 
 from . import pcapng
 from .header import LOST_BEFORE
+from .identity import file_prefix
 from .part import PartFile, compress, sync_directory
-from .series import SUFFIX, SUFFIXES, Series, stem
+from .series import SUFFIX, SUFFIXES, sealed, stem
 from .writer import section_start
 
 
@@ -43,7 +44,7 @@ class Policy:
 class Files:
     """The captures of one recorder, of which one at most is being written.
 
-    ``info`` gives the facts of a section's header that begins now. ``say`` is told what the user should know.
+    ``info`` are the facts of their sections' headers. ``say`` is told what the user should know.
     All methods raise OSError if the disk is full or fails; nothing is torn by that, and they can be called
     again with the same. A file that could not be finished is told, counted in ``unfinished``, and the next
     one is another.
@@ -54,22 +55,16 @@ class Files:
         policy: Policy,
         device: str,
         buses: Sequence[int],
-        info: Callable[[], dict[str, Any]],
+        info: Mapping[str, Any],
         say: Callable[[str], None],
     ) -> None:
         self._policy = policy
         self._buses = buses
         self.info = info
         self._say = say
-        self._series = Series(policy.directory, device, buses)
+        self._prefix = file_prefix(device, list(buses))
         self._compressor = ThreadPoolExecutor(1, "compressor", _be_nice)
-        if policy.compress:
-            # A crash may have come before an earlier recorder had done it.
-            for path in self._series.sealed():
-                if path.name.endswith(SUFFIX):
-                    self._compressor.submit(self._compress, path)
         self._file: Optional[PartFile] = None
-        self._section: dict[str, Any] = {}
         self._received = [0] * len(buses)
         self._lost_before = [0] * len(buses)
         self._lost = [0] * len(buses)
@@ -93,26 +88,17 @@ class Files:
         """What the file is called that is being written, if one is."""
         return self._file.name if self._file else None
 
-    def make_directory(self) -> None:
-        """Make the directory of the files, and those that it is in, if they are missing. Raises OSError."""
-        self._policy.directory.mkdir(parents=True, exist_ok=True)
-
-    def begin(
-        self, info: Optional[dict[str, Any]] = None, lost_before: Optional[Sequence[int]] = None
-    ) -> None:
+    def begin(self, lost_before: Optional[Sequence[int]] = None) -> None:
         """Begin a new file, unless one is being written.
 
-        It is of now, or, if these are given, has ``info`` and what each device had lost before it.
+        Each device had ``lost_before`` so many, or else as many as by now.
         """
         if self._file is not None:
-            if info in (None, self._section):
-                return
-            self.seal()
-        self._section = info or self.info()
+            return
         before = list(lost_before or self._lost)
         file = self._new_file()
         try:
-            said = {**self._section, LOST_BEFORE: before}
+            said = {**self.info, LOST_BEFORE: before}
             file.append(section_start(pcapng.NATIVE, said, self._buses))
             if self._policy.sync is not None and self._policy.sync < math.inf:
                 # Else the disk would have all its bytes, and not the file.
@@ -129,7 +115,7 @@ class Files:
         while True:
             self._number += 1
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            path = self._policy.directory / f"{self._series.prefix}{stamp}-{self._number:04d}"
+            path = self._policy.directory / f"{self._prefix}{stamp}-{self._number:04d}"
             # The clock has been set back, or another recorder has begun in this second.
             if any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
                 continue
@@ -240,21 +226,21 @@ class Files:
             return
         # The clock, by which names ascend, may have been set back: what is of this run is the newest.
         self._own[stem(last.name)] = self.sealed
-        sealed = self._series.sealed()
-        found = sorted(sealed, key=lambda path: self._own.get(stem(path.name), 0))
+        sizes = sealed(self._policy.directory, self._prefix)
+        found = sorted(sizes, key=lambda path: self._own.get(stem(path.name), 0))
         self._own = {name: self._own[name] for name in {stem(path.name) for path in found} & set(self._own)}
-        excess = sum(sealed.values()) + (self._policy.rotate_size or 0) - keep
+        excess = sum(sizes.values()) + (self._policy.rotate_size or 0) - keep
         for path in found:
             if excess <= 0 or stem(path.name) == stem(last.name):
                 return
             # What can't be deleted does not count, then: else the others had to make room for it.
-            excess -= sealed[path]
+            excess -= sizes[path]
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
                 self._say(f"can't delete {path.name}: {error.strerror}")
             else:
-                self._say(f"{path.name} is deleted, {sealed[path]} bytes, to stay within --keep {keep}")
+                self._say(f"{path.name} is deleted, {sizes[path]} bytes, to stay within --keep {keep}")
 
     def _compress(self, path: Path) -> None:
         try:
@@ -262,8 +248,7 @@ class Files:
             with suppress(FileNotFoundError):
                 compress(path)
         except OSError as error:
-            why = "somebody has locked it" if isinstance(error, BlockingIOError) else error.strerror
-            self._say(f"can't compress {path}: {why}; it stays as it is")
+            self._say(f"can't compress {path}: {error.strerror}; it stays as it is")
 
     def finish(self, lost: Optional[Sequence[int]] = None) -> None:
         """Seal the last file, see there, and wait until all is compressed."""

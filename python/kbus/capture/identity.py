@@ -52,11 +52,12 @@ def file_prefix(device: str, buses: list[int]) -> str:
     """Return how the names of the machine's captures of these devices begin: ``DEVICE-BUS-``.
 
     What is no letter, digit, dot, minus or underscore in DEVICE becomes an underscore. BUS is the numbers,
-    with ``+`` between them. Of what is too long the beginning is left, and the CRC-32 of all of it.
+    with ``+`` between them. Of what is too long the beginning is left. Where the name is changed so, the
+    CRC-32 of all of it follows, so that no other machine or devices have the same.
     """
     whole = f"{device}-{'+'.join(map(str, buses))}"
     prefix = re.sub("[^A-Za-z0-9._+-]", "_", whole)
-    if len(prefix) > _LONGEST_PREFIX:
+    if prefix != whole or len(prefix) > _LONGEST_PREFIX:
         crc = zlib.crc32(whole.encode("utf-8", "surrogateescape"))
         prefix = f"{prefix[: _LONGEST_PREFIX - 9]}~{crc:08x}"
     return prefix + "-"

@@ -15,13 +15,12 @@ from typing import Optional
 from .. import names, wire
 from . import pcapng
 from .files import Files
-from .frame import Origin
-from .identity import WallClock, load_id
+from .identity import WallClock
 from .ring import Ring
-from .source import HasFileno, Source, Sources, poll_for
+from .source import HasFileno, Source, ready
 from .writer import Arrival, origins_of, packets
 
-#: Seconds between two looks at what may have changed for the better: a full disk, a device that is not there
+#: Seconds between two looks at whether there is room again
 _RETRY = 1.0
 #: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
 #: has to wake the recorder
@@ -36,9 +35,9 @@ class Recorder:
     out, ``after`` seconds later, as it is with each ``snapshot``. ``say`` is told what the user should know.
     ``messages`` counts those that were read, ``dropped`` those of them that are in no file and should be.
 
-    A disk that is full stops the recording: what comes then waits in the KSocks' queues, or is lost and
-    counted there. It goes on when there is room. A snapshot that finds no room is made later; what the ring
-    forgets meanwhile is dropped. ``lacks_snapshot`` is true as long as there was no room for it.
+    A disk that is full stops the recording, and so does a device that can't be read: what comes then waits in
+    the KSocks' queues, or is lost and counted there. It goes on when that is over. A snapshot that finds no
+    room is made later, of what is in memory then; ``lacks_snapshot`` is true until it is made.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Recorder:
         trigger: Optional[str] = None,
         after: float = 0.0,
     ) -> None:
-        self._sources = Sources(sources, say)
+        self._sources = sources
         self._files = files
         self._say = say
         self._flush_seconds = flush
@@ -64,19 +63,16 @@ class Recorder:
         self._snapshot_at = math.inf
         self._data = bytearray()
         self._received = [0] * len(sources)
-        #: What was read of an interface, and not kept yet, and when, and which have more in their queues
-        self._waiting: dict[int, tuple[float, list[Arrival]]] = {}
+        #: What was read of an interface and not kept yet, and which have more in their queues
+        self._waiting: dict[int, list[Arrival]] = {}
         self._has_more: set[int] = set()
-        self._origins: list[Origin] = []
+        self._origins = origins_of(files.info, [source.bus for source in sources])
         self._clock = WallClock()
         self._latest = 0
         self._flush_at = 0.0
         self._gather_until = 0.0
-        self._open_at = 0.0
-        self._full_since: Optional[float] = None
+        self._stopped_since: Optional[float] = None
         self._retry_at = 0.0
-        self._left_until: Optional[float] = None
-        self._left_load: Optional[int] = None
         self.messages = 0
         self.dropped = 0
         self.lacks_snapshot = False
@@ -87,25 +83,12 @@ class Recorder:
         return sum(self._lost())
 
     @property
-    def state(self) -> str:
-        """``recording``, ``no room`` or ``waiting for the module``."""
-        if self._left_until is not None:
-            return "waiting for the module"
-        return "recording" if self._full_since is None else "no room"
+    def is_stopped(self) -> bool:
+        """Whether there is no room."""
+        return self._stopped_since is not None
 
-    def open(self) -> None:
-        """Begin to listen, make the directory, and begin a file unless there is a ring. Raises OSError."""
-        self._sources.open()
-        try:
-            self._files.make_directory()
-            self._begin()
-        except OSError:
-            self._sources.close()
-            raise
-
-    def _begin(self) -> None:
-        # As long as a device is open, the module is not loaded anew.
-        self._origins = origins_of(self._files.info(), [source.bus for source in self._sources.all])
+    def begin(self) -> None:
+        """Begin a file, unless there is a ring. Raises OSError."""
         if self._ring is None:
             self._files.begin()
 
@@ -116,55 +99,39 @@ class Recorder:
             # What has come by now belongs to it.
             self.drain()
             self._write_out()
-        seconds = min(seconds, max(0.0, self._snapshot_at - time.monotonic()))
-        if self._left_until is not None:
-            poll_for(wake).poll(1000 * min(seconds, _RETRY / 10))
-            self._come_back()
-        elif self._full_since is not None:
-            poll_for(wake).poll(1000 * max(0.0, min(seconds, self._retry_at - time.monotonic())))
+        seconds = min(seconds, self._snapshot_at - time.monotonic())
+        if self.is_stopped:
+            ready((), wake, min(seconds, self._retry_at - time.monotonic()))
             if time.monotonic() >= self._retry_at and self.flush():
-                self._try(self._begin)
-        else:
-            if time.monotonic() < self._gather_until:
-                time.sleep(_GATHER)
-            if time.monotonic() >= self._open_at:
-                self._sources.open_more()
-                self._open_at = time.monotonic() + _RETRY
-            due = min(self._files.due(), self._flush_at if self._data else math.inf)
-            self._take_from(self._sources.ready(wake, min(seconds, _RETRY, due - time.monotonic())))
-
-    def _take_from(self, ready: list[int]) -> None:
-        for index in ready:
-            self._receive(index)
-        self._gather_until = time.monotonic() + _GATHER if ready and not self._has_more else 0.0
-        self._keep()
-        if not self._sources.is_any_open:
-            # Nothing holds the module any more.
-            self.leave(_RETRY)
+                self._try(self.begin)
             return
+        if time.monotonic() < self._gather_until:
+            time.sleep(_GATHER)
+        due = min(self._files.due(), self._flush_at if self._data else math.inf)
+        found = ready(self._sources, wake, min(seconds, due - time.monotonic()))
+        for index in found:
+            self._receive(index)
+        self._gather_until = time.monotonic() + _GATHER if found and not self._has_more else 0.0
+        self._keep()
         if time.monotonic() >= self._flush_at:
             self.flush()
         self._tick()
 
     def _tick(self) -> None:
-        if self._full_since is None:
+        if not self.is_stopped:
             self._try(self._files.tick)
 
     def _receive(self, index: int) -> int:
-        """Take the messages that one system call brings, unless some are waiting; return how many are new.
-
-        A device that can't be read is closed.
-        """
+        """Take the messages that one system call brings, unless some are waiting; return how many are new."""
         if index in self._waiting:
             self._has_more.add(index)
             return 0
         self._has_more.discard(index)
-        source = self._sources.all[index]
+        source = self._sources[index]
         try:
             batch = source.receive()
         except OSError as error:
-            self._say(f"can't read kbus{source.bus}: {error.strerror}")
-            source.close()
+            self._stop(f"can't read kbus{source.bus}: {error.strerror}")
             return 0
         # What an urgent message has overtaken has the time of that.
         times = islice(accumulate(batch.times, max, initial=self._latest), 1, None)
@@ -173,10 +140,9 @@ class Recorder:
             self._say(
                 f"{too_long} messages are dropped: no capture has one of more than {pcapng.MAX_LENGTH} bytes"
             )
-            self._miss(too_long if each is source else 0 for each in self._sources.all)
+            self._miss(too_long if each is source else 0 for each in self._sources)
         if taken:
-            arrivals = [(at, index, source.lost, message) for at, message in taken]
-            self._waiting[index] = time.monotonic(), arrivals
+            self._waiting[index] = [(at, index, source.lost, message) for at, message in taken]
         if batch.queued:
             self._has_more.add(index)
         return len(batch.messages)
@@ -185,25 +151,21 @@ class Recorder:
         """Keep in memory what is waiting, in the order of its times, and give it away, if that is due.
 
         What is later than what a device may still have in its queue waits on: at most what one system call
-        has brought of each device, and no longer than a message may stay in memory. What is read then gets
-        the time of what has been kept.
+        has brought of each device.
         """
-        if not self._waiting:
-            return
-        oldest = min(read_at for read_at, _ in self._waiting.values())
-        if not self._data:
-            self._flush_at = oldest + self._flush_seconds
-        ends = [rows[-1][0] for index, (_, rows) in self._waiting.items() if index in self._has_more]
+        ends = [rows[-1][0] for index, rows in self._waiting.items() if index in self._has_more]
         end = min(ends, default=math.inf)
-        if time.monotonic() >= oldest + self._flush_seconds:
-            end = math.inf
         kept: list[Arrival] = []
-        for index, (read_at, rows) in list(self._waiting.items()):
-            count = len(rows) if rows[-1][0] <= end else bisect_right([row[0] for row in rows], end)
+        for index, rows in list(self._waiting.items()):
+            count = bisect_right([row[0] for row in rows], end)
             kept += rows[:count]
             del self._waiting[index]
             if count < len(rows):
-                self._waiting[index] = read_at, rows[count:]
+                self._waiting[index] = rows[count:]
+        if not kept:
+            return
+        if not self._data:
+            self._flush_at = time.monotonic() + self._flush_seconds
         kept.sort(key=itemgetter(0))
         self._latest = kept[-1][0]
         offset = self._clock.offset(kept[0][0], self._latest)
@@ -213,7 +175,7 @@ class Recorder:
         self.messages += len(kept)
         if self._trigger and any(names.matches(self._trigger, wire.name_of(row[3])) for row in kept):
             self.snapshot()
-        if len(self._data) >= self._flush_size and self._full_since is None:
+        if len(self._data) >= self._flush_size and not self.is_stopped:
             self.flush()
 
     def flush(self) -> bool:
@@ -226,18 +188,13 @@ class Recorder:
         return True
 
     def _lost(self) -> list[int]:
-        return [source.lost for source in self._sources.all]
-
-    def _drop(self) -> None:
-        """There is no room for what is in memory, if anything is: it is lost."""
-        self._miss(self._received)
-        self._forget()
+        return [source.lost for source in self._sources]
 
     def _forget(self) -> None:
         self._data, self._received = bytearray(), [0] * len(self._received)
 
     def _miss(self, counts: Iterable[int]) -> None:
-        for source, count in zip(self._sources.all, counts):
+        for source, count in zip(self._sources, counts):
             source.miss(count)
             self.dropped += count
 
@@ -246,15 +203,18 @@ class Recorder:
         try:
             do()
         except OSError as error:
-            self._retry_at = time.monotonic() + _RETRY
-            if self._full_since is None:
-                self._full_since = time.monotonic()
-                self._say(f"recording stops: {error.strerror}")
+            self._stop(str(error.strerror))
             return False
-        if self._full_since is not None:
-            self._say(f"recording goes on, after {time.monotonic() - self._full_since:.0f} s")
-            self._full_since = None
+        if self._stopped_since is not None:
+            self._say(f"recording goes on, after {time.monotonic() - self._stopped_since:.0f} s")
+            self._stopped_since = None
         return True
+
+    def _stop(self, why: str) -> None:
+        self._retry_at = time.monotonic() + _RETRY
+        if self._stopped_since is None:
+            self._stopped_since = time.monotonic()
+            self._say(f"recording stops: {why}")
 
     def snapshot(self) -> None:
         """Make a file of what is in the ring; without one, seal the file that is being written.
@@ -264,7 +224,9 @@ class Recorder:
         """
         if not self._ring:
             self.flush()
-            self._seal(self._lost())
+            # The files say what became of it.
+            with suppress(OSError):
+                self._files.seal(self._lost())
         elif not self._after:
             self._write_out()
         elif self._snapshot_at == math.inf:
@@ -274,52 +236,16 @@ class Recorder:
     def _write_out(self) -> None:
         assert self._ring
         self.flush()
-        was_lacking, self.lacks_snapshot = self.lacks_snapshot, False
         try:
-            for path, count in self._ring.write_out(self._files):
-                self._say(f"snapshot {path}: {count} messages")
+            path, count = self._ring.write_out(self._files)
         except OSError as error:
-            if not was_lacking:
+            if not self.lacks_snapshot:
                 self._say(f"can't write a snapshot: {error.strerror}")
             self._snapshot_at = time.monotonic() + _RETRY
             self.lacks_snapshot = True
-        forgotten = self._ring.take_forgotten()
-        if was_lacking:
-            # There was no room for it while it was there.
-            self._miss(forgotten)
-
-    def _seal(self, lost: Optional[list[int]]) -> None:
-        # The files say what became of it.
-        with suppress(OSError):
-            self._files.seal(lost)
-
-    def leave(self, seconds: float) -> None:
-        """Let go of the module, so that it can be unloaded: close the devices, and seal the file.
-
-        It begins again when the module has been loaded anew, or after so many seconds if nobody unloads it.
-        """
-        before = self.dropped
-        self.drain(to_the_end=True)
-        if dropped := self.dropped - before:
-            # In the next file they would be of another load of the module.
-            self._say(f"the last {dropped} messages are dropped: there is no room for them")
-        # There may be no room for what this file would say of them: the next one does.
-        self._seal(None if dropped else self._lost())
-        self._sources.close()
-        self._left_until = time.monotonic() + seconds
-        self._left_load = load_id()
-        self._say("the devices are closed")
-
-    def _come_back(self) -> None:
-        assert self._left_until is not None
-        load = load_id()
-        # Where it can't be seen whether the module is there, opening the devices shows it.
-        is_gone = load is None and self._left_load is not None
-        if is_gone or (load == self._left_load and time.monotonic() < self._left_until):
-            return
-        if self._sources.open_more():
-            self._left_until = None
-            self._try(self._begin)
+        else:
+            self._say(f"snapshot {path}: {count} messages")
+            self.lacks_snapshot = False
 
     def drain(self, to_the_end: bool = False) -> None:
         """Take what is queued now, and give it away; while there is no room, it stays in the queue.
@@ -328,24 +254,29 @@ class Recorder:
         much. What comes meanwhile may stay behind.
         """
         left: dict[int, int] = {}
-        for index, source in enumerate(self._sources.all):
+        for index, source in enumerate(self._sources):
             with suppress(OSError):
-                left[index] = source.ksock.num_messages() if source.ksock else 0
-        while any(left.values()) and (to_the_end or self._full_since is None):
+                left[index] = source.ksock.num_messages()
+        while any(left.values()) and (to_the_end or not self.is_stopped):
             for index in [index for index, count in left.items() if count]:
                 if index not in self._waiting:
                     left[index] = max(0, left[index] - (self._receive(index) or left[index]))
             self._keep()
-            if self._full_since is not None and len(self._data) >= self._flush_size and not self.flush():
+            if self.is_stopped and len(self._data) >= self._flush_size and not self.flush():
                 self._drop()
             self._tick()
-        if to_the_end or self._full_since is None:
+        if to_the_end or not self.is_stopped:
             # Nothing more is read now.
             self._has_more.clear()
             self._keep()
             self.flush()
         if to_the_end:
             self._drop()
+
+    def _drop(self) -> None:
+        """There is no room for what is in memory, if anything is: it is lost."""
+        self._miss(self._received)
+        self._forget()
 
     def close(self) -> None:
         """Stop: take what is queued, seal the file. ``dropped`` counts what there was no room for.
@@ -357,6 +288,7 @@ class Recorder:
             self._write_out()
             if self._ring and self.lacks_snapshot:
                 self._miss(self._ring.counts())
-        self._sources.close()
+        for source in self._sources:
+            source.close()
         with suppress(OSError):
             self._files.finish(self._lost())

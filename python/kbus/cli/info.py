@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..capture import Damage
-from ..capture.series import by_any_name, by_recording, each_once
+from ..capture.series import by_any_name, each_once
 from ..capture.summary import Summary, summarize
 from . import options
 from .failures import Failure
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def captures_in(paths: list[Path]) -> list[Path]:
-    """The files that these paths are or have in them, see ``by_recording``. Raises a Failure."""
+    """The files that these paths are, or have in them in the order of their names. Raises a Failure."""
     if paths.count(options.STDIN) > 1:
         raise Failure.usage("stdin can be read once")
     found: list[Path] = []
@@ -82,8 +82,7 @@ def captures_in(paths: list[Path]) -> list[Path]:
 
 
 def _captures_of(directory: Path) -> list[Path]:
-    names = [path.name for path in directory.iterdir()]
-    return by_recording(directory / name for name in each_once(names))
+    return [directory / name for name in each_once(path.name for path in directory.iterdir())]
 
 
 def is_foreign(summary: Summary) -> bool:

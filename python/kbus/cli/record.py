@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from .. import version
 from ..capture.files import Files, Policy
@@ -28,14 +28,13 @@ from .printable import printable
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
-    " The recorder observes: it holds up no sender. SIGHUP seals the file and closes the devices for some"
-    " seconds, so that the module can be unloaded; SIGUSR1 writes a snapshot, or seals the file and"
-    " begins a new one."
+    " The recorder observes: it holds up no sender. SIGUSR1 writes a snapshot, or seals the file and begins a"
+    " new one."
 )
-#: Seconds for which SIGHUP lets go of the module
-_LEAVE = 10.0
 _DEFAULT_SIZE = 64 << 20
 _LONGEST_NAME = 1000
+#: Characters of a section's header, which has 65535 bytes, that NAMEs may take with quotes and commas
+_ROOM_FOR_NAMES = 48_000
 #: What ``--fsync`` knows besides a number of seconds, see ``Policy``
 _FSYNC = {"never": None, "seal": math.inf, "always": 0.0}
 #: Bytes of messages that are taken at once
@@ -120,9 +119,6 @@ def add(subparsers: options.Subparsers) -> None:
         help="make a snapshot when a message of that name comes, too",
     )
     parser.add_argument(
-        "--last", type=_last, metavar="S", help="keep no more than the last S seconds of that, either"
-    )
-    parser.add_argument(
         "--after",
         type=options.seconds,
         metavar="S",
@@ -130,12 +126,6 @@ def add(subparsers: options.Subparsers) -> None:
         " asks for the same",
     )
     parser.set_defaults(run=run)
-
-
-def _last(text: str) -> float:
-    if not options.seconds(text):
-        raise argparse.ArgumentTypeError("'0' seconds are nothing to keep")
-    return options.seconds(text)
 
 
 def _fsync(text: str) -> Optional[float]:
@@ -158,36 +148,35 @@ def run(args: argparse.Namespace) -> None:
     """Do it."""
     if args.on and not args.snapshot:
         raise Failure.usage("--on needs --snapshot: everything is recorded anyway")
-    for given, option in ((args.last, "--last"), (args.after, "--after")):
-        if given is not None and not args.snapshot:
-            raise Failure.usage(f"{option} needs --snapshot SIZE, the most that is kept in memory")
+    if args.after is not None and not args.snapshot:
+        raise Failure.usage("--after needs --snapshot SIZE, the most that is kept in memory")
     default = min(_DEFAULT_SIZE, args.keep // 4 or 1) if args.keep else _DEFAULT_SIZE
     size = args.snapshot or args.rotate_size or default
     if args.keep and args.keep < 2 * size:
         option = "--snapshot" if args.snapshot else "--rotate-size"
         raise Failure.usage(f"--keep is {args.keep}: it must be twice {option}, {2 * size}, at least")
     buses = sorted(set(args.devices or [options.default_device()]))
-    names = _with_trigger(args.names or ["$.*"], args.on)
+    names = [*(args.names or ["$.*"]), *([args.on] if args.on else [])]
+    if sum(map(len, names)) + 3 * len(names) > _ROOM_FOR_NAMES:
+        raise Failure.usage(
+            f"a capture's header has room for {_ROOM_FOR_NAMES} characters of NAMEs: name fewer, with * or %"
+        )
     policy = Policy(args.output, size, args.rotate_time, args.keep, args.compress, args.fsync)
-    # Read it once: it can't change, and a read that fails for want of a descriptor would give None.
-    boot = boot_id()
-
-    def info() -> dict[str, Any]:
-        return {
+    # What comes at once goes to the same file, or is forgotten at once by the ring.
+    room = min(_ROOM, size // 64 + 1)
+    with ExitStack() as stack, EndSignals(signal.SIGUSR1) as signals:
+        sources = [stack.enter_context(closing(_open(bus, names, args.queue, room))) for bus in buses]
+        # As long as a device is open, the module is not loaded anew.
+        info = {
             "device": args.name,
-            "boot_id": boot,
+            "boot_id": boot_id(),
             "load_id": load_id(),
             "bus": bus_of(buses),
             "recorder": version.VERSION,
             "bindings": names,
         }
-
-    # What comes at once goes to the same file, or is forgotten at once by the ring.
-    room = min(_ROOM, size // 64 + 1)
-    sources = [Source(bus, names, args.queue, room) for bus in buses]
-    with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         files = Files(policy, args.name, buses, info, _tell)
-        ring = Ring(args.snapshot, info, args.last or math.inf) if args.snapshot else None
+        ring = Ring(args.snapshot) if args.snapshot else None
         recorder = Recorder(
             sources,
             files,
@@ -198,15 +187,15 @@ def run(args: argparse.Namespace) -> None:
             trigger=args.on,
             after=args.after or 0.0,
         )
-        _open(recorder, args.output)
+        try:
+            args.output.mkdir(parents=True, exist_ok=True)
+            recorder.begin()
+        except OSError as error:
+            raise Failure(f"can't write to {args.output}: {error.strerror}") from error
         what = f"keeping the last {args.snapshot} bytes in memory" if ring else f"writing {files.name}"
         _tell(f"listening to {', '.join(f'kbus{bus}' for bus in buses)}, {what}")
         _come_last()
         _record(recorder, files, signals)
-
-
-def _with_trigger(names: list[str], trigger: Optional[str]) -> list[str]:
-    return [*names, trigger] if trigger else names
 
 
 def _come_last() -> None:
@@ -218,16 +207,12 @@ def _come_last() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def _open(recorder: Recorder, directory: Path) -> None:
+def _open(bus: int, names: list[str], queue: Optional[int], room: int) -> Source:
     try:
-        recorder.open()
+        return Source(bus, names, queue, room)
     except OSError as error:
-        where = str(error.filename)
-        if where.startswith("/dev/kbus"):
-            raise open_failure(error) from error
-        if where.startswith("$."):
-            raise bind_failure(error) from error
-        raise Failure(f"can't write to {directory}: {error.strerror}") from error
+        is_name = str(error.filename).startswith("$.")
+        raise (bind_failure(error) if is_name else open_failure(error)) from error
 
 
 def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
@@ -235,12 +220,10 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     progress = _Progress(recorder, files)
     _tell_systemd("READY=1")
     while not signals.came:
-        others = _take_others(recorder, signals)
-        if signal.SIGHUP in others:
-            recorder.leave(_LEAVE)
+        _take_snapshot(recorder, signals)
         recorder.step(signals, progress.show())
     _tell_systemd("STOPPING=1")
-    _take_others(recorder, signals)
+    _take_snapshot(recorder, signals)
     recorder.close()
     progress.end()
     kept = recorder.messages - recorder.dropped
@@ -253,13 +236,11 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
         raise Failure(f"{files.unfinished} files could not be finished")
 
 
-def _take_others(recorder: Recorder, signals: EndSignals) -> set[int]:
-    """Make a snapshot if that is asked for; return which signals have come that end nothing."""
-    others = signals.take_others()
-    if signal.SIGUSR1 in others:
+def _take_snapshot(recorder: Recorder, signals: EndSignals) -> None:
+    """Make a snapshot if that is asked for."""
+    if signals.take_others():
         recorder.drain()
         recorder.snapshot()
-    return others
 
 
 def _tell_systemd(state: str, wait: bool = True) -> None:
@@ -304,8 +285,9 @@ class _Progress:
 
     def _text(self) -> str:
         recorder = self._recorder
+        state = "no room" if recorder.is_stopped else "recording"
         return (
-            f"{recorder.state}: {recorder.messages} messages, {recorder.messages - self._before}/s,"
+            f"{state}: {recorder.messages} messages, {recorder.messages - self._before}/s,"
             f" {recorder.lost} lost, {self._files.written} bytes, {self._files.sealed} files done"
         )
 
