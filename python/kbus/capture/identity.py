@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a recording is of: machine, boot, load of the module, devices, and the time of day."""
+"""What a recording is of: machine, boot, load of the module, and devices."""
 
 from __future__ import annotations
 
 import re
-import socket
-import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +13,6 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MODULE = Path("/sys/module/kbus")
 #: Bytes. A name has 255: time and number take 25, suffixes such as .recovered.pcapng.recovering 28.
 _LONGEST_PREFIX = 200
-#: ns. A clock that goes back by less was made slower, and not set.
-_SLEWED = 1_000_000
-
-
-def device_name() -> str:
-    """Return the machine's name."""
-    return socket.gethostname()
 
 
 def boot_id() -> Optional[str]:
@@ -61,30 +52,3 @@ def file_prefix(device: str, buses: list[int]) -> str:
         crc = zlib.crc32(whole.encode("utf-8", "surrogateescape"))
         prefix = f"{prefix[: _LONGEST_PREFIX - 9]}~{crc:08x}"
     return prefix + "-"
-
-
-class WallClock:
-    """CLOCK_REALTIME less CLOCK_MONOTONIC.
-
-    The two can't be read at the same moment, so the difference is known only to lie between two bounds. It
-    stays what it was while it can, that the time between two messages be the same by either clock.
-    """
-
-    def __init__(self) -> None:
-        self._offset = 0
-        self._until = 0
-
-    def offset(self, first: int, last: int) -> int:
-        """Return the difference, in ns, for the time from ``first`` to ``last``, in ns of CLOCK_MONOTONIC.
-
-        That must be not long ago, and not before the last call's time. With the difference it is not before
-        that by CLOCK_REALTIME either, unless the clock was set back.
-        """
-        before = time.monotonic_ns()
-        wall = time.time_ns()
-        after = time.monotonic_ns()
-        offset = min(max(self._offset, wall - after), wall - before)
-        if 0 < self._offset - offset < _SLEWED:
-            offset = max(offset, self._offset - (first - self._until))
-        self._offset, self._until = offset, last
-        return offset

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import Optional
 
 from .. import names, wire
+from ..clock import WallClock
 from . import pcapng
 from .files import Files
-from .identity import WallClock
 from .ring import Ring
 from .source import HasFileno, Source, ready
 from .writer import Arrival, origins_of, packets

@@ -7,6 +7,7 @@ import argparse
 import math
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import ExitStack, closing, suppress
@@ -15,7 +16,7 @@ from typing import Optional
 
 from .. import version
 from ..capture.files import Files, Policy
-from ..capture.identity import boot_id, bus_of, device_name, load_id
+from ..capture.identity import boot_id, bus_of, load_id
 from ..capture.recorder import Recorder
 from ..capture.ring import Ring
 from ..capture.source import Source
@@ -71,7 +72,7 @@ def add(subparsers: options.Subparsers) -> None:
     parser.add_argument(
         "--name",
         type=_name,
-        default=device_name(),
+        default=socket.gethostname(),
         metavar="NAME",
         help="of this machine (default: its host name)",
     )
