@@ -114,7 +114,7 @@ class Recording:
         """Record until so many are in the file."""
         self._expected = until
         while self._recorder.messages < until:
-            self._recorder.step(self, 0)
+            self._recorder.step(self.fileno(), 0)
         self._recorder.flush()
 
     def lost(self) -> int:

@@ -85,6 +85,12 @@ class FakeKsock:
         messages, times = [each for _, each in found], [at for at, _ in found]
         return Batch(messages, times, 0, len(self.queue))
 
+    def __enter__(self) -> FakeKsock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Nothing is queued any more."""
         if self._bus.opened.pop(self._which, None):
@@ -115,7 +121,7 @@ class Recording:
         end = time.monotonic() + 20
         while not is_so():
             assert time.monotonic() < end, self.said
-            self.recorder.step(self, 0.05)
+            self.recorder.step(self.fileno(), 0.05)
 
     def has_read(self) -> bool:
         """Whether nothing is queued."""

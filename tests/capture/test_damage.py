@@ -234,9 +234,9 @@ def test_packets_of_an_interface_that_is_not_of_kbus() -> None:
     """What tells that a packet is a message is its frame."""
     data = capture(MESSAGES[:2]).replace(b"kbus0", b"ether")
     data = data.replace(struct.pack("=HHI", 147, 0, 0), struct.pack("=HHI", 1, 0, 0))
-    records, _ = read(data)
+    records, damage = read(data, strict=False)
     assert [each.message for each in records] == MESSAGES[:2]
-    assert [each.facts.bus for each in records] == [0, 0]
+    assert [each.reason for each in damage] == ["an interface ether, which is not kbus0 with times in ns"]
 
 
 def test_a_packet_that_another_tool_has_shortened() -> None:
@@ -267,7 +267,8 @@ def test_long_messages_are_read_whole(order: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     records, damage = read(data)
     assert ([each.message for each in records], damage) == ([each.from_message(each) for each in LONG], [])
-    assert recover(path, tmp_path / "again.pcapng")[1:] == (len(LONG), [], 0)
+    messages, done = recover(path, tmp_path / "again.pcapng")
+    assert (messages, done.damage) == (len(LONG), [])
     assert (tmp_path / "again.pcapng").read_bytes() == data
 
 
@@ -367,7 +368,8 @@ def test_interfaces_that_nothing_describes_are_those_of_the_header(tmp_path: Pat
         # One is missing before the first packet, and another one before that of the other device.
         assert [each.reason for each in damage] == [NOT_DESCRIBED] * 2
         path.write_bytes(data)
-        target = recover(path, tmp_path / "whole.pcapng").path
+        target = tmp_path / "whole.pcapng"
+        recover(path, target)
         blocks = list(Blocks(Window(io.BytesIO(target.read_bytes()))))
         kinds = [each.kind for each in blocks if isinstance(each, pcapng.Block)]
         made = [pcapng.INTERFACE_DESCRIPTION, pcapng.ENHANCED_PACKET]
@@ -490,17 +492,25 @@ def test_packets_without_origins_are_of_the_device_that_is_described(order: str)
     assert ([each.facts.bus for each in records], damage) == ([0, 2, 3] * 4, [])
 
 
-def test_a_description_that_contradicts_the_header_is_not_believed() -> None:
-    """It is no damage either: the header has told the device, the name and the unit of time."""
+def test_a_description_that_contradicts_the_header_is_not_believed(tmp_path: Path) -> None:
+    """What is recovered has what the header tells, so that other tools say the same."""
     data = without_origins(capture(numbered(6), buses=[0, 2, 3]))
     described = pcapng.interface_description(pcapng.NATIVE, "kbus2")
     for told, tsresol in (("kbus7", b"\x09"), ("kbus3", b"\x09"), ("kbus0", b"\x09"), ("kbus2", b"\x06")):
         other = pcapng.interface_description(pcapng.NATIVE, told).replace(b"\x09\0\0\0", tsresol + bytes(3))
-        records, damage = read(data.replace(described, other))
+        path, target = tmp_path / "a.pcapng", tmp_path / "b.pcapng"
+        path.write_bytes(data.replace(described, other))
+        records, damage = read(path, strict=False)
         assert [each[:2] for each in records] == [each[:2] for each in read(data)[0]]
         assert [each.facts.bus for each in records] == [0, 2, 3] * 2
         interfaces = records[0].facts.section.interfaces
-        assert (interfaces[1], damage) == (("kbus2", 2, 1_000_000_000), [])
+        assert interfaces[1] == ("kbus2", 2, 1_000_000_000)
+        assert [each.reason for each in damage] == [
+            f"an interface {told}, which is not kbus2 with times in ns"
+        ]
+        recover(path, target)
+        assert target.read_bytes() == data
+        target.unlink()
 
 
 def test_a_description_that_is_not_whole_is_damage_though_the_header_tells_all(tmp_path: Path) -> None:
@@ -512,7 +522,8 @@ def test_a_description_that_is_not_whole_is_damage_though_the_header_tells_all(t
     records, damage = read(path, strict=False)
     assert [each.message for each in records] == MESSAGES
     assert [each.reason for each in damage] == ["its option 2 is longer than the block"]
-    assert recover(path, tmp_path / "b.pcapng").path.read_bytes() == capture(MESSAGES)
+    recover(path, tmp_path / "b.pcapng")
+    assert (tmp_path / "b.pcapng").read_bytes() == capture(MESSAGES)
 
 
 def test_a_description_that_is_hidden_costs_no_other_one() -> None:
@@ -540,7 +551,7 @@ def test_zeros_in_a_description_cost_no_message(
             assert found == expected, at
         assert damage or at != -1
         path.write_bytes(damaged)
-        done = recover(path, target)
-        assert (done.messages, done.damage) == (len(expected), damage), at
+        messages, done = recover(path, target)
+        assert (messages, done.damage) == (len(expected), damage), at
         assert [each[:2] for each in read(target)[0]] == [each[:2] for each in expected], at
         target.unlink()

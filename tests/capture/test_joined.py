@@ -85,7 +85,8 @@ def test_what_is_recovered_has_both(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng.gz"
     for number, first in enumerate((joined.flipped(300, 2), joined.A_GZIP[:300], joined.A_GZIP[:-3])):
         path.write_bytes(first + joined.B_GZIP)
-        done = recover(path, tmp_path / f"{number}.pcapng")
-        found, damage = read(done.path)
+        target = tmp_path / f"{number}.pcapng"
+        messages, done = recover(path, target)
+        found, damage = read(target)
         check(found, done.damage, str(number), is_whole=False)
-        assert (len(found), damage) == (done.messages, [])
+        assert (len(found), damage) == (messages, [])

@@ -28,7 +28,7 @@ def test_time_is_that_of_the_clock_that_nobody_sets() -> None:
         record(51 * second, START - 3600 * second),
         record(53 * second, START + 7 * second),
     ]
-    assert [each.seconds for each in timed(records)] == [0.0, 1.0, 3.0]
+    assert [seconds for seconds, _ in timed(records)] == [0.0, 1.0, 3.0]
 
 
 def test_from_boot_to_boot_time_is_the_wall_clocks() -> None:
@@ -39,14 +39,14 @@ def test_from_boot_to_boot_time_is_the_wall_clocks() -> None:
         record(10 * second, START - 5 * second, boot_id="a third"),
         record(12 * second, START, boot_id="a third"),
     ]
-    assert [each.seconds for each in timed(records)] == [0.0, 30.0, 30.0, 32.0]
+    assert [seconds for seconds, _ in timed(records)] == [0.0, 30.0, 30.0, 32.0]
 
 
 def test_without_a_known_boot_time_is_the_wall_clocks() -> None:
     second = 1_000_000_000
     for info in ({"boot_id": None}, {"device": None, "boot_id": None}):
         records = [record(500 * second, START, **info), record(20 * second, START + 3 * second, **info)]
-        assert [each.seconds for each in timed(records)] == [0.0, 3.0]
+        assert [seconds for seconds, _ in timed(records)] == [0.0, 3.0]
 
 
 @given(message=strategies.messages)

@@ -21,7 +21,7 @@ from kbus.capture import pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.part import PartFile
 from kbus.capture.ring import Ring
-from kbus.capture.source import HasFileno, Source, ready
+from kbus.capture.source import Source, ready
 from kbus.capture.summary import summarize
 from kbus.cli import main
 
@@ -120,7 +120,7 @@ def test_a_backlog_of_several_devices_keeps_its_times(
 ) -> None:
     sent = backlog(bus, counts)
     if how == "both":
-        patient.recorder.step(patient, 0.05)
+        patient.recorder.step(patient.fileno(), 0.05)
     if how == "step":
         patient.until(patient.has_read)
     else:
@@ -140,7 +140,7 @@ def test_messages_that_come_while_a_backlog_is_read_keep_their_times(
             name, at = f"$.More{which}.N{count}", time.monotonic_ns()
             bus.send(which, name, at=at)
             sent.append((name, at))
-        patient.recorder.step(patient, 0.05)
+        patient.recorder.step(patient.fileno(), 0.05)
         count += 1
         if count == 20:
             break
@@ -156,7 +156,7 @@ class Clock:
         self.now = 1000.0
         self.slept: list[float] = []
 
-        def wait(sources: Sequence[Source], wake: HasFileno, seconds: float) -> list[int]:
+        def wait(sources: Sequence[Source], wake: int, seconds: float) -> list[int]:
             found = ready(sources, wake, 0)
             self.now += 0.0 if found else max(0.0, seconds)
             return found
@@ -203,7 +203,7 @@ def test_the_disk_has_it_when_it_should_though_the_bus_is_idle(
         for number in range(3):
             bus.send(0, "$.A")
             while len(synced) == number:
-                recording.recorder.step(recording, 60)
+                recording.recorder.step(recording.fileno(), 60)
     finally:
         recording.close()
     assert [round(at - begin, 6) for at in synced] == [10.2, 20.4, 30.6]
@@ -312,8 +312,8 @@ def test_a_device_that_can_not_be_read(
     bus.send(0, "$.A", 10)
     for _ in range(3):
         clock.sleep(1)
-        recording.recorder.step(recording, 0)
-        recording.recorder.step(recording, 0)
+        recording.recorder.step(recording.fileno(), 0)
+        recording.recorder.step(recording.fileno(), 0)
     bus.failing = set()
     clock.sleep(1)
     recording.until(recording.has_read)
@@ -428,8 +428,8 @@ def test_a_disk_that_goes_on_failing_is_not_asked_at_once(
         bus.send(0, "$.A")
         clock.sleep(0.5)
         while not syncing.recorder.is_stopped and not syncing.has_read():
-            syncing.recorder.step(syncing, 0)
-        syncing.recorder.step(syncing, 0)
+            syncing.recorder.step(syncing.fileno(), 0)
+        syncing.recorder.step(syncing.fileno(), 0)
     assert syncing.files.unfinished <= 5
 
 
@@ -563,7 +563,7 @@ def test_a_snapshot_that_is_made_later_has_what_is_queued_then(
         # Whoever records is slow, and this comes before the time, which is over when it looks again.
         bus.send(0, "$.After")
         clock.sleep(1)
-        one.recorder.step(one, 0)
+        one.recorder.step(one.fileno(), 0)
     assert [[each.message.name for each in read(path)[0]] for path in sorted(tmp_path.iterdir())] == [
         ["$.Alarm"] * 2 + ["$.After"],
         ["$.Alarm"] * 3 + ["$.After"],

@@ -117,7 +117,7 @@ def test_machines_that_mergecap_has_put_together_are_not_taken_for_one(tmp_path:
     merged = tmp_path / "m.pcapng"
     tool("mergecap", "-I", "none", "-w", merged, *paths)
     with Reader(merged) as reader:
-        assert [each.seconds for each in timed(reader)] == [0, 1, 2, 3, 4, 5]
+        assert [seconds for seconds, _ in timed(reader)] == [0, 1, 2, 3, 4, 5]
         assert len(reader.sections[0].interfaces) == 2
     summary = summarize(merged)
     assert (summary.messages, summary.missing, summary.lost, summary.seconds) == (6, 0, 0, 0)

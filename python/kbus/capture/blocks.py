@@ -7,30 +7,9 @@ import re
 import struct
 from typing import NamedTuple, Optional, Union
 
-from . import frame
+from . import frame, pcapng
 from .input import Window
-from .pcapng import (
-    BIG,
-    BYTE_ORDER_MAGIC,
-    ENHANCED_PACKET,
-    HEAD,
-    INTERFACE,
-    INTERFACE_DESCRIPTION,
-    INTERFACE_STATISTICS,
-    LITTLE,
-    MAX_LENGTH,
-    MAX_REST,
-    NATIVE,
-    OVERHEAD,
-    PACKET,
-    REST_OF_PACKET,
-    SECTION,
-    SECTION_HEADER,
-    STATISTICS,
-    U32,
-    Block,
-    packet_of,
-)
+from .pcapng import BIG, LITTLE, Block
 
 #: Why there is no block, if it is not all there
 FILE_ENDS = "the file ends inside a block"
@@ -41,18 +20,15 @@ MOST_DAMAGE = 1000
 _LOOKED_AT = 1 << 20
 
 #: What a section header begins with, of whatever order
-_HEADER = U32[NATIVE].pack(SECTION_HEADER)
-_ORDERS = {struct.pack(order + "I", BYTE_ORDER_MAGIC): order for order in (LITTLE, BIG)}
-_MAGIC_AND_VERSION = {struct.pack(order + "I2H", BYTE_ORDER_MAGIC, 1, 0) for order in (LITTLE, BIG)}
+_HEADER = pcapng.U32[pcapng.NATIVE].pack(pcapng.SECTION_HEADER)
+_ORDERS = {struct.pack(order + "I", pcapng.BYTE_ORDER_MAGIC): order for order in (LITTLE, BIG)}
+_MAGIC_AND_VERSION = {struct.pack(order + "I2H", pcapng.BYTE_ORDER_MAGIC, 1, 0) for order in (LITTLE, BIG)}
 #: The shortest body of each kind
 _LEAST = {
-    order: {
-        SECTION_HEADER: SECTION[order].size,
-        INTERFACE_DESCRIPTION: INTERFACE[order].size,
-        INTERFACE_STATISTICS: STATISTICS[order].size,
-        ENHANCED_PACKET: PACKET[order].size,
-    }
-    for order in (LITTLE, BIG)
+    pcapng.SECTION_HEADER: pcapng.SECTION[LITTLE].size,
+    pcapng.INTERFACE_DESCRIPTION: pcapng.INTERFACE[LITTLE].size,
+    pcapng.INTERFACE_STATISTICS: pcapng.STATISTICS[LITTLE].size,
+    pcapng.ENHANCED_PACKET: pcapng.PACKET[LITTLE].size,
 }
 
 
@@ -76,18 +52,18 @@ def block_at(window: Window, order: Optional[str]) -> Union[Block, tuple[str, bo
             return "a section header without its magic number", False
     if order is None:
         return "not a pcapng file", False
-    kind, length = HEAD[order].unpack_from(window.data, window.at)
-    if length < OVERHEAD or length % 4 or length > MAX_LENGTH:
+    kind, length = pcapng.HEAD[order].unpack_from(window.data, window.at)
+    if length < pcapng.OVERHEAD or length % 4 or length > pcapng.MAX_LENGTH:
         return f"a block of {length} bytes", False
     if not window.have(length):
         return FILE_ENDS, _is_sane(window, order, kind, length)
-    if U32[order].unpack_from(window.data, window.at + length - 4)[0] != length:
+    if pcapng.U32[order].unpack_from(window.data, window.at + length - 4)[0] != length:
         return "a block that does not end as it begins", False
-    if length < OVERHEAD + _LEAST[order].get(kind, 0):
+    if length < pcapng.OVERHEAD + _LEAST.get(kind, 0):
         return f"a block of kind {kind} with {length} bytes", False
-    if kind not in _LEAST[order] and window.data[window.at + 8 : window.at + 16] in _MAGIC_AND_VERSION:
+    if kind not in _LEAST and window.data[window.at + 8 : window.at + 16] in _MAGIC_AND_VERSION:
         return f"a section header of kind {kind}", False
-    if kind == ENHANCED_PACKET:
+    if kind == pcapng.ENHANCED_PACKET:
         end = _end_of_rest(window, order, length)
         if end is None:
             return FILE_ENDS, True
@@ -100,22 +76,22 @@ def _end_of_rest(window: Window, order: str, length: int) -> Optional[int]:
 
     A packet that has none, or of which some tool has left out the rest, ends where its block does.
     """
-    _, _, _, captured, original = PACKET[order].unpack_from(window.data, window.at + 8)
+    _, _, _, captured, original = pcapng.PACKET[order].unpack_from(window.data, window.at + 8)
     rest, end = original - captured, length
-    if not 0 < rest <= MAX_LENGTH:
+    if not 0 < rest <= pcapng.MAX_LENGTH:
         return length
     while rest > 0:
-        wanted = OVERHEAD + ((min(rest, MAX_REST) + 3) & ~3)
+        wanted = pcapng.OVERHEAD + ((min(rest, pcapng.MAX_REST) + 3) & ~3)
         if not window.have(end + 8):
             return None
-        if HEAD[order].unpack_from(window.data, window.at + end) != (REST_OF_PACKET, wanted):
+        if pcapng.HEAD[order].unpack_from(window.data, window.at + end) != (pcapng.REST_OF_PACKET, wanted):
             return length
         if not window.have(end + wanted):
             return None
         end += wanted
-        if U32[order].unpack_from(window.data, window.at + end - 4)[0] != wanted:
+        if pcapng.U32[order].unpack_from(window.data, window.at + end - 4)[0] != wanted:
             return length
-        rest -= MAX_REST
+        rest -= pcapng.MAX_REST
     return end
 
 
@@ -124,12 +100,12 @@ def _is_sane(window: Window, order: str, kind: int, length: int) -> bool:
 
     Others are short, so that there may be blocks behind what is in place of them.
     """
-    if kind != ENHANCED_PACKET:
+    if kind != pcapng.ENHANCED_PACKET:
         return False
-    if window.left() < 8 + PACKET[order].size:
+    if window.left() < 8 + pcapng.PACKET[order].size:
         return True
-    _, _, _, captured, _ = PACKET[order].unpack_from(window.data, window.at + 8)
-    return bool((captured + 3) & ~3 == length - PACKET[order].size - OVERHEAD)
+    _, _, _, captured, _ = pcapng.PACKET[order].unpack_from(window.data, window.at + 8)
+    return bool((captured + 3) & ~3 == length - pcapng.PACKET[order].size - pcapng.OVERHEAD)
 
 
 def _candidates() -> re.Pattern[bytes]:
@@ -146,7 +122,7 @@ def _candidates() -> re.Pattern[bytes]:
     length = [fours, b".", b".", b"[\\0-\\x0f]"]
     for order in (LITTLE, BIG):
         in_order = b"".join(length if order == LITTLE else length[::-1])
-        found.append(re.escape(U32[order].pack(ENHANCED_PACKET)) + in_order)
+        found.append(re.escape(pcapng.U32[order].pack(pcapng.ENHANCED_PACKET)) + in_order)
     return re.compile(b"|".join(found), re.DOTALL)
 
 
@@ -173,7 +149,7 @@ class Search:
         """
         if window.data.startswith(_HEADER, window.at):
             order = None
-        while window.have(OVERHEAD):
+        while window.have(pcapng.OVERHEAD):
             match = _CANDIDATES.search(window.data, window.at)
             while match and (match.start() - window.at) % 4:
                 match = _CANDIDATES.search(window.data, match.start() + 1)
@@ -182,7 +158,7 @@ class Search:
                 window.at += (window.left() - 8) & ~3
                 continue
             window.at = match.start()
-            if not window.have(OVERHEAD):
+            if not window.have(pcapng.OVERHEAD):
                 break
             if window.data[window.at : window.at + 8] in _MAGIC_AND_VERSION:
                 order = None
@@ -191,7 +167,7 @@ class Search:
             found = block_at(window, LITTLE if window.data[window.at] else BIG)
             if not isinstance(found, Block):
                 window.at += 4
-            elif found.kind == SECTION_HEADER:
+            elif found.kind == pcapng.SECTION_HEADER:
                 return None
             elif has_frame(found):
                 return found.order if found.order != order else None
@@ -206,7 +182,7 @@ class Search:
 def has_frame(block: Block) -> bool:
     """Return whether a packet is one of a recorder, and whole."""
     try:
-        frame.decode(packet_of(block)[2])
+        frame.decode(pcapng.packet_of(block)[2])
     except ValueError:
         return False
     return True
@@ -216,6 +192,6 @@ def is_of_another_recording(packet: Block, recording: Optional[int]) -> bool:
     """Return whether a packet belongs to another recording than that of the section; None is any."""
     if recording is None:
         return False
-    begin = 8 + PACKET[packet.order].size
+    begin = 8 + pcapng.PACKET[packet.order].size
     said = frame.recording_in(packet.raw[begin : begin + frame.LENGTH])
     return said is not None and said != recording and has_frame(packet)

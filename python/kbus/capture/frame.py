@@ -75,9 +75,8 @@ def order_of(packet: bytes) -> str:
     for order in (LITTLE, BIG):
         if packet[:2] == _VERSION_BYTES[order]:
             return order
-    raise ValueError(
-        f"a packet that begins with {packet[:2].hex() or 'nothing'}, and not with version {VERSION}"
-    )
+    begin = packet[:2].hex() or "nothing"
+    raise ValueError(f"a packet that begins with {begin}, and not with version {VERSION}")
 
 
 def recording_in(begin: bytes) -> Optional[int]:
@@ -119,14 +118,12 @@ def native(message: bytes, order: str) -> bytes:
     """
     if order == NATIVE:
         return message
-    if len(message) < abi.MESSAGE_HEADER.size + abi.U32.size:
-        raise ValueError(f"not a message: {len(message)} bytes")
     words = _HEADER_WORDS
-    (flags,) = struct.unpack_from(order + "I", message, 28)
-    if flags & abi.BIT_EXTENDED:
-        words += _EXTENSION_WORDS
-    if len(message) < 4 * words + abi.U32.size:
-        raise ValueError(f"not a message: {len(message)} bytes")
-    header = struct.unpack_from(f"{order}{words}I", message)
-    (end,) = struct.unpack_from(order + "I", message, len(message) - 4)
+    try:
+        (flags,) = struct.unpack_from(order + "I", message, 28)
+        words += _EXTENSION_WORDS if flags & abi.BIT_EXTENDED else 0
+        header = struct.unpack_from(f"{order}{words}I", message)
+        (end,) = struct.unpack_from(order + "I", message, max(4 * words, len(message) - 4))
+    except struct.error:
+        raise ValueError(f"not a message: {len(message)} bytes") from None
     return struct.pack(f"={words}I", *header) + message[4 * words : -4] + abi.U32.pack(end)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from .. import Message, abi
 from ..names import OWN_PREFIX
@@ -13,15 +13,8 @@ from .reader import Record
 _KEPT_FLAGS = abi.BIT_URGENT | abi.BIT_ALL_OR_WAIT | abi.BIT_ALL_OR_FAIL | abi.BIT_EXTENDED | abi.BITS_USER
 
 
-class Due(NamedTuple):
-    """A record, and how many seconds after the first one it is due."""
-
-    seconds: float
-    record: Record
-
-
-def timed(records: Iterable[Record]) -> Iterator[Due]:
-    """Yield the records with the time from the first of them, which never goes back.
+def timed(records: Iterable[Record]) -> Iterator[tuple[float, Record]]:
+    """Yield the records with the seconds from the first of them, which never go back.
 
     Within a boot of a machine that is CLOCK_MONOTONIC's, so that a clock that was set does not matter; from
     one boot to the next, and where it is not known which boot it is, CLOCK_REALTIME's.
@@ -32,7 +25,7 @@ def timed(records: Iterable[Record]) -> Iterator[Due]:
         if before is not None:
             seconds += max(0, _between(before, record)) / 1e9
         before = record
-        yield Due(seconds, record)
+        yield seconds, record
 
 
 def _between(before: Record, after: Record) -> int:

@@ -17,7 +17,7 @@ from ..clock import WallClock
 from . import pcapng
 from .files import Files
 from .ring import Ring
-from .source import HasFileno, Source, ready
+from .source import Source, ready
 from .writer import Arrival, origins_of, packets
 
 #: Seconds between two looks at whether there is room again
@@ -92,8 +92,8 @@ class Recorder:
         if self._ring is None:
             self._files.begin()
 
-    def step(self, wake: HasFileno, seconds: float) -> None:
-        """Record what there is, or comes within so many seconds, or until ``wake`` can be read."""
+    def step(self, wake: int, seconds: float) -> None:
+        """Record what is there or comes within so many seconds, or until ``wake``, a descriptor, is ready."""
         if time.monotonic() >= self._snapshot_at:
             self._snapshot_at = math.inf
             # What has come by now belongs to it.
@@ -289,6 +289,6 @@ class Recorder:
             if self._ring and self.lacks_snapshot:
                 self._miss(self._ring.counts())
         for source in self._sources:
-            source.close()
+            source.ksock.close()
         with suppress(OSError):
             self._files.finish(self._lost())

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from . import pcapng
-from .blocks import Damage
 from .part import PartFile, is_being_written
 from .reader import CaptureError, Reader, Tally
 
@@ -16,20 +15,10 @@ from .reader import CaptureError, Reader, Tally
 RECOVERING = ".recovering"
 
 
-class Recovered(NamedTuple):
-    """What became of a capture: where it is now, how many messages it has, and what was left out.
-
-    ``damage`` and ``more_damage`` are those of a ``Reader``.
-    """
-
-    path: Path
-    messages: int
-    damage: list[Damage]
-    more_damage: int
-
-
-def recover(source: Path, target: Path) -> Recovered:
+def recover(source: Path, target: Path) -> tuple[int, Reader]:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
+
+    Return how many messages there are, and who has read them, whose ``damage`` tells what was left out.
 
     A section's header, or an interface's description, that is damaged is made anew, without what it said. An
     interface that has no statistics gets them: the messages that are there, and how many were lost from its
@@ -48,7 +37,7 @@ def recover(source: Path, target: Path) -> Recovered:
     except BaseException:
         file.discard()
         raise
-    return Recovered(target, count, reader.damage, reader.more_damage)
+    return count, reader
 
 
 def _copy(reader: Reader, file: PartFile) -> int:

@@ -285,14 +285,15 @@ def _interface_of(bus: int) -> Interface:
 def _interface_from(block: Block, told: Optional[Interface]) -> Interface:
     """Return the interface that a block describes. Raises ValueError if that is damaged.
 
-    What the header has ``told`` of it counts, and not what the block says.
+    It is damaged, too, if it is not what the header has ``told``.
     """
     options = dict(pcapng.options_of(block, pcapng.INTERFACE[block.order].size))
-    if told:
-        return told
     tsresol = options.get(pcapng.IF_TSRESOL, b"\x06")
     if tsresol not in _TICKS:
         raise ValueError(f"an interface with if_tsresol {tsresol[:4].hex()}, and not 06 or 09")
     name = options.get(pcapng.IF_NAME, b"")[:_MOST_NAME].decode("utf-8", "backslashreplace")
     number = _NAME.fullmatch(name)
-    return Interface(name, int(number[1]) if number else None, _TICKS[tsresol])
+    interface = Interface(name, int(number[1]) if number else None, _TICKS[tsresol])
+    if told and interface != told:
+        raise ValueError(f"an interface {name}, which is not {told.name} with times in ns")
+    return told or interface

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Sequence
-from typing import Optional, Protocol
+from typing import Optional
 
 from .. import Batch, Ksock
 
@@ -43,12 +43,8 @@ class Source:
                     error.filename = name
                     raise
         except BaseException:
-            self.close()
+            self.ksock.close()
             raise
-
-    def close(self) -> None:
-        """Stop listening. Can be repeated."""
-        self.ksock.close()
 
     def receive(self) -> Batch:
         """Return the messages that are queued, or those of them that fit into one system call."""
@@ -62,18 +58,10 @@ class Source:
         self.lost += count
 
 
-class HasFileno(Protocol):
-    """Something to poll."""
-
-    def fileno(self) -> int:
-        """The descriptor."""
-
-
-def ready(sources: Sequence[Source], wake: HasFileno, seconds: float) -> list[int]:
-    """Return which can be read, as soon as one can, ``wake`` can, or so many seconds have gone."""
+def ready(sources: Sequence[Source], wake: int, seconds: float) -> list[int]:
+    """Return which can be read, as soon as one can, or ``wake``, a descriptor, or after so many seconds."""
     indexes = {each.ksock.fileno(): index for index, each in enumerate(sources)}
     poll = select.poll()
-    poll.register(wake, select.POLLIN)
-    for fd in indexes:
+    for fd in (wake, *indexes):
         poll.register(fd, select.POLLIN)
     return [indexes[fd] for fd, _ in poll.poll(1000 * max(0.0, seconds)) if fd in indexes]

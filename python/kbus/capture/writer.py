@@ -37,11 +37,8 @@ def packets(
     others follow on. ``offset`` is CLOCK_REALTIME less CLOCK_MONOTONIC, in ns. A message is whole words in
     the byte order of ``order``, as it was read.
     """
-    pack_head, pack_facts, pack_length = (
-        _PACKET_HEADS[order].pack,
-        frame.FACTS[order].pack,
-        pcapng.U32[order].pack,
-    )
+    pack_head, pack_facts = _PACKET_HEADS[order].pack, frame.FACTS[order].pack
+    pack_length = pcapng.U32[order].pack
     packed = [frame.ORIGIN[order].pack(*each) for each in origins]
     pieces: list[bytes] = []
     for mono_ns, interface, lost, message in arrivals:

@@ -163,7 +163,7 @@ class _Player:
 
     def play(self, records: Iterator[Record], signals: EndSignals) -> None:
         """Send these, each at its time."""
-        due = itertools.dropwhile(lambda each: each.seconds < self._start, timed(records))
+        due = itertools.dropwhile(lambda each: each[0] < self._start, timed(records))
         began = time.monotonic()
         for seconds, record in due:
             if self._rate:

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Optional
 
@@ -166,7 +166,10 @@ def run(args: argparse.Namespace) -> None:
     # What comes at once goes to the same file, or is forgotten at once by the ring.
     room = min(_ROOM, size // 64 + 1)
     with ExitStack() as stack, EndSignals(signal.SIGUSR1) as signals:
-        sources = [stack.enter_context(closing(_open(bus, names, args.queue, room))) for bus in buses]
+        sources = []
+        for bus in buses:
+            sources.append(_open(bus, names, args.queue, room))
+            stack.enter_context(sources[-1].ksock)
         # As long as a device is open, the module is not loaded anew.
         info = {
             "device": args.name,
@@ -222,7 +225,7 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     _tell_systemd("READY=1")
     while not signals.came:
         _take_snapshot(recorder, signals)
-        recorder.step(signals, progress.show())
+        recorder.step(signals.fileno(), progress.show())
     _tell_systemd("STOPPING=1")
     _take_snapshot(recorder, signals)
     recorder.close()

@@ -91,7 +91,7 @@ def _recover(path: Path, output: Optional[Path]) -> None:
         if not output and not os.path.isfile(path):
             open_file(path).close()
             raise Failure.usage(f"{path} is no file, whose name the new one could have: --output says where")
-        done = recover(path, target)
+        messages, done = recover(path, target)
     except FileExistsError as error:
         if error.filename == str(target.with_name(target.name + RECOVERING)):
             why = "another one makes it, or has died; then remove it"
@@ -105,5 +105,5 @@ def _recover(path: Path, output: Optional[Path]) -> None:
         say("recover", f"{path}: {damage.length} bytes from {damage.offset} are left out: {damage.reason}")
     if done.more_damage:
         say("recover", f"{path}: and {done.more_damage} more places")
-    say("recover", f"{path}: {done.messages} messages are whole")
-    put_line(str(done.path))
+    say("recover", f"{path}: {messages} messages are whole")
+    put_line(str(target))
