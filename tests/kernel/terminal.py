@@ -40,12 +40,12 @@ class Terminal:
         return [line.rstrip() for line in self.tmux("capture-pane", "-p").splitlines()]
 
     def wait_for(self, text: str) -> list[str]:
-        """Come back when the text is on the screen, with that."""
+        """Come back when the text is on the screen, and no more is being drawn, with the screen."""
         screen: list[str] = []
 
         def is_there() -> bool:
             screen[:] = self.screen()
-            return any(text in line for line in screen)
+            return any(text in line for line in screen) and self.screen() == screen
 
         try:
             wait_until(is_there, f"{text!r} is on the screen")
