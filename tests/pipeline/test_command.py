@@ -106,8 +106,6 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
         (["ingest", "--tables", "{tmp}/t", "s3a://bucket/t"], "s3a://bucket/t: recordings must be in a"),
         (["run", "--tables", "{tmp}/t", "--output", "s3://b/o", __file__], "s3://b/o: a report must be in a"),
         (["stream", "--tables", "{tmp}/t", "hdfs:/inbox"], "hdfs:/inbox: recordings must be in a directory"),
-        (["report", "--tables", "{tmp}/t", "--scope", "colour=red"], "'colour=red' is none of since=..."),
-        (["report", "--tables", "{tmp}/t", "--scope", "since=noon"], "'noon' is no time like"),
     ],
 )
 def test_what_can_not_be_done_is_said(
@@ -115,6 +113,21 @@ def test_what_can_not_be_done_is_said(
 ) -> None:
     assert main([word.format(tmp=tmp_path) for word in words]) == 1
     assert says.format(tmp=tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["report", "--scope", "colour=red"], "'colour=red' is none of since=..."),
+        (["report", "--scope", "since=noon"], "'noon' is no time like"),
+        (["report", "--compare", "", "since=noon"], "'noon' is no time like"),
+    ],
+)
+def test_a_wrong_scope_is_a_wrong_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
+) -> None:
+    assert main([*words, "--tables", str(tmp_path)]) == 2
+    assert says in capsys.readouterr().err
 
 
 def test_without_java(tmp_path: Path) -> None:
@@ -144,8 +157,8 @@ def test_not_a_capture(
     assert pipeline("ingest", "--quiet", "--tables", str(tmp_path / "tables"), str(notes)) == 1
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "ingest: 1 files: not a capture",
-        "ingest: 1 pieces of damage, 29 bytes passed over",
+        "ingest: 1 file: not a capture",
+        "ingest: 1 piece of damage, 29 bytes passed over",
         "kbus-pipeline ingest: none of the files is a capture",
     ]
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kbus import Announcement
+from kbus.capture.identity import file_prefix
 from kbus.capture.input import open_file
 from kbus.capture.series import SUFFIXES
 from kbus.pipeline import loading, paths, schemas, stream_source
@@ -61,6 +62,28 @@ def test_only_regular_files_are_uploads(inbox: Path) -> None:
     assert reasons.keys() == {"loop", "zero", "b.pcapng"}
     assert reasons["loop"] == "Too many levels of symbolic links"
     assert reasons["zero"] == reasons["b.pcapng"] == "it is not a regular file"
+
+
+@pytest.mark.parametrize("device", ["Öfen-1", "_saw", ".press"])
+def test_no_machine_has_a_name_that_hides_its_captures(device: str, inbox: Path) -> None:
+    """The field's case P2."""
+    prefix = file_prefix(device, [0])
+    names = [f"{prefix}20260101T000000Z-0001{suffix}" for suffix in SUFFIXES]
+    for name in names:
+        (inbox / name).touch()
+    assert {Path(each.path).name for each in uploads(str(inbox))} == {"a.pcapng", *names}
+    assert unusable(str(inbox)) == {}
+
+
+def test_what_is_hidden_is_told(inbox: Path) -> None:
+    for name in (".a.pcapng.Xy12", "_SUCCESS"):
+        (inbox / name).touch()
+    (inbox / ".old").mkdir()
+    (inbox / ".old" / "b.pcapng").touch()
+    assert [Path(each.path).name for each in uploads(str(inbox))] == ["a.pcapng"]
+    why = "its name begins with . or _, and is no capture's"
+    hidden = (".a.pcapng.Xy12", ".old", "_SUCCESS")
+    assert unusable(str(inbox)) == {str(inbox / name): why for name in hidden}
 
 
 def test_a_fifo_is_not_waited_for(inbox: Path) -> None:

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta
 from importlib import resources
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from kbus.pipeline import report
-from kbus.pipeline.report import charts, words
-from kbus.pipeline.report.facts import Facts
+from kbus.pipeline.report import charts, verdicts, words
+from kbus.pipeline.report.facts import Facts, _hours
 from kbus.pipeline.report.page import page
 from kbus.pipeline.report.summary import judged
 from tests.pipeline.facts import BEGIN, fleet, healthy, latency
@@ -180,6 +182,32 @@ def test_times_are_utc(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setenv("TZ", "Asia/Tokyo")
         time.tzset()
         assert words.moment(datetime.fromtimestamp(BEGIN.timestamp())) == "2026-03-01 12:00"
+    time.tzset()
+
+
+def test_one_hole_is_one() -> None:
+    for number, text in ((1, "There is 1 hole"), (2, "There are 2 holes")):
+        facts = healthy(losses={"recorder_lost": 0, "recording_gaps": number})
+        assert verdicts.losses(facts).text == f"{text} between recordings."
+
+
+@pytest.mark.parametrize("zone", ["America/St_Johns", "Europe/Berlin", "UTC"])
+@pytest.mark.parametrize("day", ["2025-10-26", "2025-11-02"])
+def test_hours_are_those_of_utc(
+    zone: str, day: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The field's case P1: where clocks are set back, a local time is two."""
+    hours = [datetime.fromisoformat(f"{day}T{hour:02}:00:00+00:00") for hour in range(6)]
+    texts = [
+        f"SELECT TIMESTAMP '{each.isoformat()}' AS period, 1L AS messages, 9L AS bytes" for each in hours
+    ]
+    frame = spark.sql(" UNION ALL ".join(texts))
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        for count in range(1, 7):
+            _, rows = _hours(frame.where(F.col("period") <= F.lit(hours[count - 1])))
+            assert [row["period"] for row in rows] == hours[:count]
     time.tzset()
 
 

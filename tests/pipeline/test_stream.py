@@ -284,7 +284,7 @@ def test_the_command_ends_when_it_is_told(tmp_path: Path, how: signal.Signals) -
     process.send_signal(how)
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert said.startswith("stream: 1 batches, 10 messages;")
+    assert said.startswith("stream: 1 batch, 10 messages;")
 
 
 def _tell(kind: signal.Signals, default: object, after: float) -> None:

@@ -23,6 +23,7 @@ from .progress import Progress
 from .repair import repair
 from .report import write_report
 from .report.thresholds import RED, YELLOW, Thresholds, load
+from .report.words import count
 from .scope import Scope
 from .stores import store
 from .stream import follow
@@ -47,15 +48,20 @@ FAILURES = (
 )
 
 
+#: Exit status as argparse has it
+_WRONG_COMMAND_LINE = 2
 #: Exit status if a verdict is as bad as --fail-on says
 _TOO_BAD = 3
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the command line asks for, and return the exit status. Raises one of FAILURES."""
-    scopes = [
-        Scope.parse(each) for each in (getattr(args, "scope", ""), *(getattr(args, "compare", None) or ()))
-    ]
+    texts = getattr(args, "scope", ""), *(getattr(args, "compare", None) or ())
+    try:
+        scopes = [Scope.parse(each) for each in texts]
+    except ValueError as error:
+        print(f"kbus-pipeline {args.command}: {error}", file=sys.stderr)
+        return _WRONG_COMMAND_LINE
     if args.command in _WITHOUT_SPARK:
         print(_WITHOUT_SPARK[args.command](args), flush=True)
         return 0
@@ -136,18 +142,18 @@ def _passed_over(step: str, named: Iterable[str]) -> str:
     found = {path: reason for where in named for path, reason in unusable(where).items()}
     for path, reason in found.items():
         print(f"{step}: {path}: {reason}", file=sys.stderr)
-    return f", {len(found):,} files passed over" if found else ""
+    return f", {count(len(found), 'file', 'files')} passed over" if found else ""
 
 
 def _complain(done: Ingested) -> None:
     """Say what was not healthy; raise CommandError if nothing at all was a capture."""
-    for health, count in sorted(done.health.items()):
+    for health, number in sorted(done.health.items()):
         if health not in ("ok", "copy"):
-            print(f"ingest: {count:,} files: {health}", file=sys.stderr)
+            print(f"ingest: {count(number, 'file', 'files')}: {health}", file=sys.stderr)
     if done.skipped:
-        print(
-            f"ingest: {done.damaged:,} pieces of damage, {done.skipped:,} bytes passed over", file=sys.stderr
-        )
+        pieces = count(done.damaged, "piece", "pieces")
+        skipped = count(done.skipped, "byte", "bytes")
+        print(f"ingest: {pieces} of damage, {skipped} passed over", file=sys.stderr)
     useless = sum(done.health.get(health, 0) for health in ("not a capture", "unreadable"))
     if done.files and useless == done.files:
         raise CommandError("none of the files is a capture")
@@ -195,7 +201,9 @@ def _stream(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
     begin = time.monotonic()
     done = follow(spark, warehouse, str(args.inbox), args.checkpoint, args.every, args.batch, args.once)
     passed_over = _passed_over("stream", [str(args.inbox)])
-    return f"stream: {done.batches:,} batches, {done.messages:,} messages{passed_over}; {_seconds(begin)}"
+    batches = count(done.batches, "batch", "batches")
+    messages = count(done.messages, "message", "messages")
+    return f"stream: {batches}, {messages}{passed_over}; {_seconds(begin)}"
 
 
 def _compact(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:

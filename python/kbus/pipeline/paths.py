@@ -48,8 +48,9 @@ def uploads(where: str) -> list[Upload]:
     """Return the regular files that ``where`` names, in the order of their names: a file, a directory, or a
     pattern.
 
-    All files below a directory are taken, but those whose name, or that of a directory on the way, begins
-    with ``.`` or ``_``. Raises FileNotFoundError if there is nothing of that name.
+    All files below a directory are taken, but those that are hidden, and what is in hidden directories: the
+    name begins with ``.`` or ``_``, and is no capture's. ``unusable`` tells them. Raises FileNotFoundError if
+    there is nothing of that name.
     """
     listed = []
     for file in _named(where):
@@ -64,11 +65,11 @@ def uploads(where: str) -> list[Upload]:
 
 
 def unusable(where: str) -> dict[str, str]:
-    """Return why files that ``where`` names can't be read, by path, as ``uploads`` does not tell.
+    """Return why what ``where`` names is not read, by path, as ``uploads`` does not tell.
 
     Raises FileNotFoundError if there is nothing of that name.
     """
-    found = {}
+    found = dict.fromkeys(_named(where, hidden=True), "its name begins with . or _, and is no capture's")
     for file in _named(where):
         try:
             open_file(file).close()
@@ -78,23 +79,32 @@ def unusable(where: str) -> dict[str, str]:
     return found
 
 
-def _named(where: str) -> list[str]:
+def _named(where: str, hidden: bool = False) -> list[str]:
+    """Return the files, or else what is ``hidden`` in directories."""
     path = str(local(where, "recordings"))
     found = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
     if not found:
         raise FileNotFoundError(f"{where}: no such file or directory")
     files: set[str] = set()
     for each in found:
-        files.update(_below(each) if os.path.isdir(each) else [os.path.abspath(each)])
+        if os.path.isdir(each):
+            files.update(_below(each, hidden))
+        elif not hidden:
+            files.add(os.path.abspath(each))
     return sorted(files)
 
 
-def _below(directory: str) -> list[str]:
-    files = []
+def _below(directory: str, hidden: bool) -> list[str]:
+    found = []
     for top, directories, names in os.walk(os.path.abspath(directory)):
-        directories[:] = [name for name in directories if not name.startswith((".", "_"))]
-        files += [str(Path(top, name)) for name in names if not name.startswith((".", "_"))]
-    return files
+        passed_over = list(filter(_is_hidden, directories))
+        directories[:] = [name for name in directories if name not in passed_over]
+        found += [str(Path(top, name)) for name in (*passed_over, *names) if _is_hidden(name) == hidden]
+    return found
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_")) and not name.endswith(SUFFIXES)
 
 
 def is_gzip(file: BinaryIO) -> bool:

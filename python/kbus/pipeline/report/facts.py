@@ -210,8 +210,8 @@ def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
         ).collect()
         if not found.rows:
             return found.asDict(), []
-        since = found.last - timedelta(days=DAYS)
-        is_shown = (period > F.lit(since)) & (period <= F.lit(found.last))
+        last = words.utc(found.last)
+        is_shown = (period > F.lit(last - timedelta(days=DAYS))) & (period <= F.lit(last))
         rows = by_period.where(is_shown).orderBy("period").collect()
         return found.asDict(), [{**row.asDict(), "period": words.utc(row.period)} for row in rows]
     finally:

@@ -124,7 +124,8 @@ def losses(facts: Facts) -> Verdict:
     if lost:
         parts.append(f"recorders missed {words.count(lost, 'message', 'messages')}")
     if gaps:
-        parts.append(f"there are {words.count(gaps, 'hole', 'holes')} between recordings")
+        are = "is" if gaps == 1 else "are"
+        parts.append(f"there {are} {words.count(gaps, 'hole', 'holes')} between recordings")
     if full:
         parts.append(f"in {words.count(full, 'minute', 'minutes')} messages were refused or went unseen")
     text = ", ".join(parts) or "no queue was full, and the recordings have no holes"
