@@ -7,6 +7,7 @@ import gzip
 import io
 import random
 import shutil
+import subprocess
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ from kbus.pipeline.parquet import write_rows
 from kbus.pipeline.paths import uploads
 from kbus.pipeline.steps import Entry
 from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline.captures import NOON, info
+from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.test_ingest import MANY
 from tests.pipeline.warehouses import directory
 
@@ -51,6 +52,18 @@ class File(NamedTuple):
 
     raw: bytes
     packets: list[tuple[int, int]]
+
+
+def test_a_copy_by_another_tool_is_another_recording(tmp_path: Path) -> None:
+    """The field's case P5: docs/pipeline tells it."""
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(capture(MANY))
+    subprocess.run(["editcap", path, tmp_path / "b.pcapng"], check=True)
+    subprocess.run(["tshark", "-r", path, "-w", tmp_path / "c.pcapng"], check=True, capture_output=True)
+    shutil.copy(path, tmp_path / "d.pcapng")
+    a, b, c, d = (each.captures for each in inspect(uploads(str(tmp_path)), 1 << 20))
+    assert a == d
+    assert not set(a) & {*b, *c}
 
 
 @st.composite
