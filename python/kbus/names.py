@@ -8,6 +8,7 @@ Source: semantics, rules 1 to 4 and 9.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from . import abi
 
@@ -33,6 +34,14 @@ def check(name: str) -> None:
             raise ValueError(f"message name {name!r} has a wildcard that is not the last word")
         if not _WORD.fullmatch(word):
             raise ValueError(f"message name {name!r} has other than ASCII letters and digits in {word!r}")
+
+
+@lru_cache(maxsize=4096)
+def check_sent(name: str) -> None:
+    """Raise ValueError if no message that KBUS has sent can have this name."""
+    check(name)
+    if is_wildcard(name):
+        raise ValueError(f"a message whose name is the wildcard {name!r}")
 
 
 def is_valid(name: str) -> bool:

@@ -239,6 +239,17 @@ def test_packets_of_an_interface_that_is_not_of_kbus() -> None:
     assert [each.reason for each in damage] == ["an interface ether, which is not kbus0 with times in ns"]
 
 
+def test_a_packet_whose_kind_is_wrong_is_damage() -> None:
+    data = capture(MESSAGES)
+    for bit in range(3, 32):
+        damaged = bytearray(data)
+        at = read(data)[0][1].facts.offset
+        damaged[at + bit // 8] ^= 1 << bit % 8
+        records, damage = read(bytes(damaged), strict=False)
+        assert [each.message for each in records] == [MESSAGES[0], *MESSAGES[2:]]
+        assert len(damage) == 1 and damage[0].offset == at
+
+
 def test_a_packet_that_another_tool_has_shortened() -> None:
     data = bytearray(capture(MESSAGES[:2]))
     at = read(bytes(data))[0][0].facts.offset + 24

@@ -136,6 +136,23 @@ def test_keep_deletes_what_was_there_first_whatever_the_clock_says(
     assert [line.split("-")[2][:4] for line in said] == ["2026"] * 4 + ["1970", "2026"]
 
 
+def test_keep_deletes_nothing_before_there_is_need(tmp_path: Path) -> None:
+    """What is there fits when the last file is sealed: there will be no other one."""
+    said: list[str] = []
+    one = files(Policy(tmp_path, rotate_size=10_000, keep=20_000), said)
+    for first in (1, 51):
+        one.append(blocks(first, 50), [50], [0])
+        one.tick()
+        one.seal()
+    one.finish()
+    kept = sorted(tmp_path.iterdir())
+    assert (all_sequences(kept), said) == (list(range(1, 101)), [])
+    again = files(Policy(tmp_path, rotate_size=10_000, keep=20_000), said)
+    again.append(blocks(1, 50), [50], [0])
+    assert f"{kept[0].name} is deleted" in said[0] and len(said) == 1
+    again.finish()
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_keep_never_deletes_what_was_just_written(compress: bool, tmp_path: Path) -> None:
     one = files(Policy(tmp_path, keep=1000, compress=compress))

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import gzip
+import io
+import struct
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kbus.capture import CaptureError, Damage, Record
+from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.recover import recover
 
 from . import joined
@@ -36,6 +41,51 @@ def test_a_wrong_bit_or_a_cut_in_the_first_costs_none_of_the_second() -> None:
         found, damage = read(first + joined.B_GZIP, strict=False)
         count = check(found, damage, what, is_whole)
         assert not is_whole or (count, damage) == (joined.COUNT, []), what
+
+
+def test_uncompressed_captures_behind_compressed_ones_are_read() -> None:
+    """As ``cat`` of a directory joins them, where the last one is still being written."""
+    b = gzip.decompress(joined.B_GZIP)
+    found, damage = read(joined.A_GZIP + b + b)
+    assert (len(found), damage) == (3 * joined.COUNT, [])
+    found, damage = read(joined.flipped(300, 2) + joined.A_GZIP + b, strict=False)
+    check(found, damage, "a bit", is_whole=False)
+
+
+def test_a_wrong_bit_in_its_first_bytes_makes_the_first_no_other_file() -> None:
+    for bit in range(16):
+        found, damage = read(joined.flipped(bit // 8, bit % 8) + joined.B_GZIP, strict=False)
+        assert check(found, damage, str(bit), is_whole=False) == 0
+
+
+def test_members_inside_members_cost_no_more_than_the_file_is_long() -> None:
+    """Each would be unzipped to its end: who does that with all of them is not done for hours."""
+    count, tail = 400, 66_000
+    nested = bytearray()
+    for number in range(count):
+        # One stored block, which covers the members behind it; what comes then is no block.
+        covered = min(65_000, 15 * (count - number - 1) + tail)
+        nested += joined.A_GZIP[: joined.HEADER] + b"\0" + struct.pack("<2H", covered, covered ^ 0xFFFF)
+    reader = MaybeGzip(io.BytesIO(nested + tail * b"\xff" + joined.B_GZIP))
+    unzipped, ends = 0, False
+    while not ends:
+        with suppress(zlib.error, EOFError):
+            data = reader.read(1 << 16)
+            unzipped, ends = unzipped + len(data), not data
+    assert unzipped < 3 << 20
+
+
+def test_what_is_left_is_not_copied_for_each_piece() -> None:
+    """Where much is asked for again and again, as by what claims to be a large packet."""
+    size = 16 << 20
+    window = Window(MaybeGzip(io.BytesIO(gzip.compress(bytes(size)))))
+    copied, before = 0, b""
+    while window.have(4 << 20):
+        if window.data is not before:
+            before = window.data
+            copied += len(before)
+        window.at += 1 << 16
+    assert copied < 10 * size
 
 
 def test_a_wrong_trailer_costs_nothing() -> None:

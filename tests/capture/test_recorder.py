@@ -244,7 +244,7 @@ def test_a_full_disk_leaves_what_comes_in_the_queue(
     """SIGUSR1 does not bring it into memory, where nothing limits it."""
     monkeypatch.setattr(recording.files, "append", _failing)
     bus.send(0, "$.A")
-    recording.until(lambda: recording.recorder.is_stopped)
+    recording.until(lambda: recording.recorder.stopped_since is not None)
     bus.send(0, "$.A", 5000)
     recording.recorder.drain()
     recording.recorder.snapshot()
@@ -265,13 +265,13 @@ def test_what_a_full_disk_has_no_room_for_at_the_end_is_dropped_little_by_little
 
     monkeypatch.setattr(recording.files, "append", no_room)
     bus.send(0, "$.A")
-    recording.until(lambda: recording.recorder.is_stopped)
+    recording.until(lambda: recording.recorder.stopped_since is not None)
     bus.send(0, "$.A", 20_000)
     recording.recorder.close()
     assert max(tried) < 1 << 18
     kept = len(recorded(tmp_path))
     assert 0 < kept == 20_001 - recording.recorder.dropped < 20_001
-    assert recording.recorder.lost == recording.recorder.dropped
+    assert sum(recording.recorder.lost()) == recording.recorder.dropped
 
 
 def test_what_no_reader_takes_is_lost(
@@ -286,8 +286,12 @@ def test_what_no_reader_takes_is_lost(
     (path,) = tmp_path.iterdir()
     found = [(len(each.message.data or b""), each.facts.lost) for each in read(path, strict=False)[0]]
     assert found == [(10, 1), (20, 1), (30, 2)]
-    assert (recording.recorder.messages, recording.recorder.dropped) == (3, 2)
-    assert recording.said.count("1 messages are dropped: no capture has one of more than 1000 bytes") == 2
+    assert (recording.recorder.messages, recording.recorder.dropped, recording.recorder.lost()) == (
+        3,
+        0,
+        [0, 2],
+    )
+    assert recording.said.count("1 messages are lost: no capture has one of more than 1000 bytes") == 2
 
 
 def test_a_disk_that_fills_up_while_the_queue_is_drained(
@@ -297,7 +301,7 @@ def test_a_disk_that_fills_up_while_the_queue_is_drained(
     monkeypatch.setattr(recording.files, "append", _failing)
     bus.send(0, "$.A", 20_000)
     recording.recorder.drain()
-    assert recording.recorder.is_stopped
+    assert recording.recorder.stopped_since is not None
     assert bus.opened[0].num_messages() > 15_000
 
 
@@ -308,7 +312,7 @@ def test_a_device_that_can_not_be_read(
     bus.failing = {1}
     bus.send(0, "$.A", 10)
     bus.send(1, "$.B", 5)
-    recording.until(lambda: recording.recorder.is_stopped)
+    recording.until(lambda: recording.recorder.stopped_since is not None)
     bus.send(0, "$.A", 10)
     for _ in range(3):
         clock.sleep(1)
@@ -330,6 +334,7 @@ def test_a_device_that_can_not_be_read_in_the_end(bus: FakeBus, recording: Recor
     recording.recorder.close()
     assert recorded(tmp_path) == ["$.A"] * 5000
     assert recording.said[0] == "recording stops: can't read kbus1: Input/output error"
+    assert (recording.recorder.dropped, recording.recorder.lost()) == (1, [0, 1])
 
 
 def test_a_file_that_can_not_be_finished_is_counted(
@@ -407,7 +412,7 @@ def test_what_the_disk_has_refused_once_is_not_sealed(
     (part,) = tmp_path.iterdir()
     assert part.suffix == ".part"
     bus.send(0, "$.B")
-    syncing.until(lambda: not syncing.recorder.is_stopped and syncing.has_read())
+    syncing.until(lambda: syncing.recorder.stopped_since is None and syncing.has_read())
     syncing.recorder.snapshot()
     syncing.recorder.close()
     (sealed,) = set(tmp_path.iterdir()) - {part}
@@ -427,7 +432,7 @@ def test_a_disk_that_goes_on_failing_is_not_asked_at_once(
     for _ in range(10):
         bus.send(0, "$.A")
         clock.sleep(0.5)
-        while not syncing.recorder.is_stopped and not syncing.has_read():
+        while syncing.recorder.stopped_since is None and not syncing.has_read():
             syncing.recorder.step(syncing.fileno(), 0)
         syncing.recorder.step(syncing.fileno(), 0)
     assert syncing.files.unfinished <= 5

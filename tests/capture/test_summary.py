@@ -92,11 +92,12 @@ def test_the_memory_does_not_grow_with_the_number_of_recordings(tmp_path: Path) 
 
 @pytest.mark.parametrize("which", range(5))
 def test_a_message_that_is_hidden_is_missing(which: int, tmp_path: Path) -> None:
-    """As a block of a kind that means nothing; of the first and the last one, the statistics tell."""
+    """As in a block of a wrong kind; of the first and the last one, the statistics tell."""
     data = bytearray(capture(numbered(5)))
     at = read(bytes(data))[0][which].facts.offset
     data[at : at + 4] = struct.pack("=I", pcapng.ENHANCED_PACKET ^ 1)
     path = tmp_path / "a.pcapng"
     path.write_bytes(data)
     summary = summarize(path)
-    assert (summary.messages, summary.missing, summary.damage) == (4, 1, [])
+    assert (summary.messages, summary.missing) == (4, 1)
+    assert [each.reason for each in summary.damage] == ["a packet of kind 7"]

@@ -183,7 +183,7 @@ def has_frame(block: Block) -> bool:
     """Return whether a packet is one of a recorder, and whole."""
     try:
         frame.decode(pcapng.packet_of(block)[2])
-    except ValueError:
+    except (ValueError, struct.error):
         return False
     return True
 

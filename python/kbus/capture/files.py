@@ -96,6 +96,7 @@ class Files:
         if self._file is not None:
             return
         before = list(lost_before or self._lost)
+        self._make_room(self._policy.rotate_size or 0)
         file = self._new_file()
         try:
             said = {**self.info, LOST_BEFORE: before}
@@ -193,9 +194,10 @@ class Files:
             raise
         self._file = None
         self.sealed += 1
+        self._own[stem(self.last.name)] = self.sealed
+        self._make_room(0)
         if self._policy.compress:
             self._compressor.submit(self._compress, self.last)
-        self._make_room(self.last)
 
     def _give_up(self, file: PartFile, why: OSError) -> None:
         self._file = None
@@ -219,19 +221,18 @@ class Files:
                 raise
             self._say(f"{file.path.name} has no statistics: {error.strerror}")
 
-    def _make_room(self, last: Path) -> None:
-        """Delete the oldest files until the rest is within the limit, one file more included."""
+    def _make_room(self, coming: int) -> None:
+        """Delete the oldest files until the rest is within the limit, with ``coming`` bytes more."""
         keep = self._policy.keep
         if keep is None:
             return
         # The clock, by which names ascend, may have been set back: what is of this run is the newest.
-        self._own[stem(last.name)] = self.sealed
         sizes = sealed(self._policy.directory, self._prefix)
         found = sorted(sizes, key=lambda path: self._own.get(stem(path.name), 0))
         self._own = {name: self._own[name] for name in {stem(path.name) for path in found} & set(self._own)}
-        excess = sum(sizes.values()) + (self._policy.rotate_size or 0) - keep
+        excess = sum(sizes.values()) + coming - keep
         for path in found:
-            if excess <= 0 or stem(path.name) == stem(last.name):
+            if excess <= 0 or self._own.get(stem(path.name)) == self.sealed:
                 return
             # What can't be deleted does not count, then: else the others had to make room for it.
             excess -= sizes[path]

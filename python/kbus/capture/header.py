@@ -27,15 +27,11 @@ def _is_list_of(is_one: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(is_one, value))
 
 
-def _is_null(value: object) -> bool:
-    return value is None
-
-
 #: The keys that mean something, and the kinds that their values may be of
 _KEYS: dict[str, tuple[str, list[Callable[[object], bool]]]] = {
     "device": ("a string", [_is_text]),
-    "boot_id": ("a string or null", [_is_text, _is_null]),
-    "load_id": ("a number from 0, a string or null", [_is_number, _is_text, _is_null]),
+    "boot_id": ("a string or null", [_is_text, lambda value: value is None]),
+    "load_id": ("a number from 0, a string or null", [_is_number, _is_text, lambda value: value is None]),
     "bus": ("a number from 0 or a list of them", [_is_number, _is_list_of(_is_number)]),
     "recorder": ("a string", [_is_text]),
     "bindings": ("a list of strings", [_is_list_of(_is_text)]),

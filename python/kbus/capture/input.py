@@ -12,12 +12,18 @@ from collections.abc import Iterator
 from typing import BinaryIO, Optional, Union
 
 _MAGIC = b"\x1f\x8b"
+#: How a capture begins that is not of gzip
+_SECTION = b"\n\r\r\n"
 #: How each member of a file of gzip begins: method, flags, time, how hard it tried, system
 _MEMBER = re.compile(b"\x1f\x8b\x08[\0-\x1f].{4}[\0\2\4].", re.DOTALL)
 _MEMBER_LENGTH = 10
 #: Bytes of what looks like a member that are unzipped to see whether it is one
 _CHECKED = 1 << 12
 _CHUNK = 1 << 16
+#: Bytes of a damaged member in which the next one is looked for; it may go on for long before that shows
+_SEEN = 1 << 20
+#: Members that may be damaged, beside one for each chunk: they may be one inside the other
+_TRIES = 16
 #: zlib's word for a gzip header and trailer
 _GZIP = 16 + zlib.MAX_WBITS
 #: Bytes that are asked for, if fewer will do
@@ -26,13 +32,10 @@ _PIECE = 1 << 20
 _DESCRIPTOR = re.compile(r"/dev/(stdin|fd/\d+)|/proc/(self|\d+)/fd/\d+")
 
 
-def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
-    """Open a file to read, with these ``flags`` too, and nothing that may have to be waited for.
-
-    Raises OSError.
-    """
+def open_file(path: Union[str, os.PathLike[str]]) -> BinaryIO:
+    """Open a file to read, and nothing that may have to be waited for. Raises OSError."""
     # Without O_NONBLOCK this waits until somebody writes to a FIFO.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
@@ -48,12 +51,18 @@ def open_file(path: Union[str, os.PathLike[str]], flags: int = 0) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
+def is_gzip(begin: bytes) -> bool:
+    """Return whether a file is of gzip that begins with these bytes, of which one may be damaged."""
+    return begin[:1] == _MAGIC[:1] or begin[1:2] == _MAGIC[1:]
+
+
 class MaybeGzip:
     """Reads ``file``, which need not be seekable, and unzips it if it is of gzip.
 
     ``read`` returns all that can be had before it raises EOFError for a file that is cut, or ``zlib.error``
     for one that is damaged. Then it goes on with the next member: files that were put one after the other
-    are one file, and damage in one of them is no reason to lose the others.
+    are one file, and damage in one of them is no reason to lose the others. Captures that are not of gzip may
+    come behind those that are.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -62,7 +71,7 @@ class MaybeGzip:
         while len(begin) < len(_MAGIC) and (more := file.read(len(_MAGIC) - len(begin))):
             begin += more
         self._begin = begin
-        self._unzipped = self._unzip(begin) if begin == _MAGIC else None
+        self._unzipped = self._unzip(begin) if is_gzip(begin) else None
 
     def read(self, count: int) -> bytes:
         """Return up to ``count`` bytes, or what there is if it is of gzip, and none only at the end."""
@@ -76,6 +85,7 @@ class MaybeGzip:
 
     def _unzip(self, data: bytes) -> Iterator[Union[bytes, EOFError, zlib.error]]:
         """Yield what is in the members, which begin with ``data``, and why there is no more of one."""
+        tries = _TRIES
         while data:
             unzip = zlib.decompressobj(_GZIP)
             # What has been read last of this member, in which another one may begin
@@ -83,7 +93,8 @@ class MaybeGzip:
             while not unzip.eof:
                 if not data:
                     data = self._file.read(_CHUNK)
-                    seen = seen[-_CHUNK:] + data
+                    seen = seen[-_SEEN:] + data
+                    tries += 1
                 if not data:
                     yield EOFError("the file ends inside its gzip data")
                     break
@@ -96,7 +107,16 @@ class MaybeGzip:
                 data = unzip.unconsumed_tail
                 if unzipped:
                     yield unzipped
-            data = self._next_member(seen) if not unzip.eof else unzip.unused_data or self._file.read(_CHUNK)
+            if not unzip.eof:
+                tries -= 1
+                data = self._next_member(seen if tries > 0 else b"")
+                continue
+            data = unzip.unused_data
+            data += self._file.read(_CHUNK) if len(data) < len(_SECTION) else b""
+            if data.startswith(_SECTION):
+                yield data
+                yield from iter(lambda: self._file.read(_CHUNK), b"")
+                return
 
     def _next_member(self, data: bytes) -> bytes:
         """Return what there is from the next member on, which begins in ``data`` or behind it."""
@@ -162,7 +182,8 @@ class Window:
             return True
         if self._is_all or self.error is not None:
             return False
-        needed = max(count - left, self._piece)
+        # Of what is left much is not copied for a little more.
+        needed = max(count - left, self._piece, left >> 3 if left > _PIECE else 0)
         parts = [self.data[self.at :]]
         while needed > 0 and not self._is_all and self.error is None:
             try:

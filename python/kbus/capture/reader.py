@@ -7,7 +7,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import BinaryIO, NamedTuple, Optional, Union
 
 from .. import Message, names, wire
@@ -25,9 +24,7 @@ class CaptureError(ValueError):
 
 
 #: Sections that a Reader keeps
-MOST_SECTIONS = 1000
-#: Bytes of what describes the sections that it keeps
-_ROOM = 4 << 20
+MOST_SECTIONS = 100
 
 
 class Facts(NamedTuple):
@@ -63,10 +60,9 @@ class Reader:
     that nothing is left out in silence; what is undamaged after it is found again. ``damage`` has the first
     1000 places, and ``more_damage`` counts those that come after them.
 
-    ``section`` is the section that has been read last. ``sections`` has the first 1000, fewer if their
-    headers and descriptions are longer than 4 MiB, and ``more_sections`` counts those that come after them.
-    ``latest`` is the last of the recorded statistics. Memory for all of them would be many times the size of
-    a file of gzip.
+    ``section`` is the section that has been read last. ``sections`` has the first 100, and ``more_sections``
+    counts those that come after them. ``latest`` is the last of the recorded statistics. Memory for all of
+    them would be many times the size of a file of gzip.
 
     Raises OSError if the file can't be read.
     """
@@ -86,7 +82,6 @@ class Reader:
         self.section: Optional[Section] = None
         self.sections: list[Section] = []
         self.more_sections = 0
-        self._room = _ROOM
         self._found = Blocks(Window(MaybeGzip(file)))
         self._blocks = self._read()
 
@@ -140,25 +135,14 @@ class Reader:
         if block.kind == pcapng.ENHANCED_PACKET:
             return _record(block, section)
         if block.kind == pcapng.SECTION_HEADER:
-            self._room -= len(block.raw)
             self.section = section
-            if len(self.sections) < MOST_SECTIONS and self._room > 0:
+            if len(self.sections) < MOST_SECTIONS:
                 self.sections.append(section)
             else:
                 self.more_sections += 1
-        elif block.kind == pcapng.INTERFACE_DESCRIPTION:
-            self._room -= len(block.raw)
         elif block.kind == pcapng.INTERFACE_STATISTICS:
             self.latest = statistics_of(block, section)
         return None
-
-
-@lru_cache(maxsize=4096)
-def check_name(name: str) -> None:
-    """Raise ValueError if no message that KBUS has sent can have this name."""
-    names.check(name)
-    if names.is_wildcard(name):
-        raise ValueError(f"a message whose name is the wildcard {name!r}")
 
 
 def _record(block: Block, section: Section) -> Record:
@@ -167,7 +151,7 @@ def _record(block: Block, section: Section) -> Record:
     said, origin, order, recorded = frame.decode(packet)
     message = frame.native(recorded, order)
     wire.check(message)
-    check_name(wire.name_of(message))
+    names.check_sent(wire.name_of(message))
     facts = Facts(*said, origin.bus if origin else interface.bus, block.offset, section)
     return Record(interface.time_ns(ticks), received(message, 1)[0], facts)
 

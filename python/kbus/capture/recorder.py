@@ -38,6 +38,7 @@ class Recorder:
     A disk that is full stops the recording, and so does a device that can't be read: what comes then waits in
     the KSocks' queues, or is lost and counted there. It goes on when that is over. A snapshot that finds no
     room is made later, of what is in memory then; ``lacks_snapshot`` is true until it is made.
+    ``stopped_since`` is by time.monotonic().
     """
 
     def __init__(
@@ -71,21 +72,11 @@ class Recorder:
         self._latest = 0
         self._flush_at = 0.0
         self._gather_until = 0.0
-        self._stopped_since: Optional[float] = None
+        self.stopped_since: Optional[float] = None
         self._retry_at = 0.0
         self.messages = 0
         self.dropped = 0
         self.lacks_snapshot = False
-
-    @property
-    def lost(self) -> int:
-        """How many messages all the KSocks have missed so far, or there was no room for."""
-        return sum(self._lost())
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether there is no room."""
-        return self._stopped_since is not None
 
     def begin(self) -> None:
         """Begin a file, unless there is a ring. Raises OSError."""
@@ -100,7 +91,7 @@ class Recorder:
             self.drain()
             self._write_out()
         seconds = min(seconds, self._snapshot_at - time.monotonic())
-        if self.is_stopped:
+        if self.stopped_since is not None:
             ready((), wake, min(seconds, self._retry_at - time.monotonic()))
             if time.monotonic() >= self._retry_at and self.flush():
                 self._try(self.begin)
@@ -118,7 +109,7 @@ class Recorder:
         self._tick()
 
     def _tick(self) -> None:
-        if not self.is_stopped:
+        if self.stopped_since is None:
             self._try(self._files.tick)
 
     def _receive(self, index: int) -> int:
@@ -138,9 +129,9 @@ class Recorder:
         taken = [each for each in zip(times, batch.messages) if len(each[1]) <= pcapng.MAX_LENGTH]
         if too_long := len(batch.messages) - len(taken):
             self._say(
-                f"{too_long} messages are dropped: no capture has one of more than {pcapng.MAX_LENGTH} bytes"
+                f"{too_long} messages are lost: no capture has one of more than {pcapng.MAX_LENGTH} bytes"
             )
-            self._miss(too_long if each is source else 0 for each in self._sources)
+            source.miss(too_long)
         if taken:
             self._waiting[index] = [(at, index, source.lost, message) for at, message in taken]
         if batch.queued:
@@ -175,19 +166,20 @@ class Recorder:
         self.messages += len(kept)
         if self._trigger and any(names.matches(self._trigger, wire.name_of(row[3])) for row in kept):
             self.snapshot()
-        if len(self._data) >= self._flush_size and not self.is_stopped:
+        if len(self._data) >= self._flush_size and self.stopped_since is None:
             self.flush()
 
     def flush(self) -> bool:
         """Give away what is in memory; False if there was no room for it, and it is still here."""
         output = self._ring or self._files
         if self._data:
-            if not self._try(lambda: output.append(bytes(self._data), self._received, self._lost())):
+            if not self._try(lambda: output.append(bytes(self._data), self._received, self.lost())):
                 return False
             self._forget()
         return True
 
-    def _lost(self) -> list[int]:
+    def lost(self) -> list[int]:
+        """Return how many messages each KSock has missed so far, or there was no room for."""
         return [source.lost for source in self._sources]
 
     def _forget(self) -> None:
@@ -205,15 +197,15 @@ class Recorder:
         except OSError as error:
             self._stop(str(error.strerror))
             return False
-        if self._stopped_since is not None:
-            self._say(f"recording goes on, after {time.monotonic() - self._stopped_since:.0f} s")
-            self._stopped_since = None
+        if self.stopped_since is not None:
+            self._say(f"recording goes on, after {time.monotonic() - self.stopped_since:.0f} s")
+            self.stopped_since = None
         return True
 
     def _stop(self, why: str) -> None:
         self._retry_at = time.monotonic() + _RETRY
-        if self._stopped_since is None:
-            self._stopped_since = time.monotonic()
+        if self.stopped_since is None:
+            self.stopped_since = time.monotonic()
             self._say(f"recording stops: {why}")
 
     def snapshot(self) -> None:
@@ -226,7 +218,7 @@ class Recorder:
             self.flush()
             # The files say what became of it.
             with suppress(OSError):
-                self._files.seal(self._lost())
+                self._files.seal(self.lost())
         elif not self._after:
             self._write_out()
         elif self._snapshot_at == math.inf:
@@ -257,15 +249,19 @@ class Recorder:
         for index, source in enumerate(self._sources):
             with suppress(OSError):
                 left[index] = source.ksock.num_messages()
-        while any(left.values()) and (to_the_end or not self.is_stopped):
+        while any(left.values()) and (to_the_end or self.stopped_since is None):
             for index in [index for index, count in left.items() if count]:
                 if index not in self._waiting:
-                    left[index] = max(0, left[index] - (self._receive(index) or left[index]))
+                    received = self._receive(index)
+                    if to_the_end and not received:
+                        self._sources[index].miss(left[index])
+                        self.dropped += left[index]
+                    left[index] = max(0, left[index] - received) if received else 0
             self._keep()
-            if self.is_stopped and len(self._data) >= self._flush_size and not self.flush():
+            if self.stopped_since is not None and len(self._data) >= self._flush_size and not self.flush():
                 self._drop()
             self._tick()
-        if to_the_end or not self.is_stopped:
+        if to_the_end or self.stopped_since is None:
             # Nothing more is read now.
             self._has_more.clear()
             self._keep()
@@ -291,4 +287,4 @@ class Recorder:
         for source in self._sources:
             source.ksock.close()
         with suppress(OSError):
-            self._files.finish(self._lost())
+            self._files.finish(self.lost())

@@ -203,6 +203,9 @@ class Blocks:
             self._begin(block.order, block.offset)
         if is_packet or block.kind == pcapng.INTERFACE_STATISTICS:
             self._assume(block, self.section)
+        elif has_frame(block):
+            self._next.append(Damage(block.offset, len(block.raw), f"a packet of kind {block.kind}"))
+            return
         self._next.append(block)
 
     def _begin(self, order: str, offset: int) -> None:

@@ -17,7 +17,6 @@ _PACKET_HEADS = {order: struct.Struct(order + "7I HHI") for order in (pcapng.LIT
 #: What there is of it besides the packet
 _BESIDES_PACKET = pcapng.PACKET[pcapng.NATIVE].size + pcapng.OVERHEAD
 
-
 #: When a message was queued (CLOCK_MONOTONIC, ns), its interface, what that had lost by then, and the message
 Arrival = tuple[int, int, int, bytes]
 

@@ -175,10 +175,10 @@ class _Player:
 
     def _send(self, record: Record, signals: EndSignals) -> None:
         message = self._casting.cast(record.message)
-        if message is None:
+        bus = record.facts.bus
+        if message is None or bus is None:
             self._left_out += 1
             return
-        bus = record.facts.bus or 0
         ksock = self._ksock(self._buses.get(bus, bus))
         try:
             self._sent += _post(ksock, message, signals)

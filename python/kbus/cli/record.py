@@ -231,7 +231,7 @@ def _record(recorder: Recorder, files: Files, signals: EndSignals) -> None:
     recorder.close()
     progress.end()
     kept = recorder.messages - recorder.dropped
-    _tell(f"{kept} messages, {recorder.lost} lost, {files.sealed} files, {files.written} bytes")
+    _tell(f"{kept} messages, {sum(recorder.lost())} lost, {files.sealed} files, {files.written} bytes")
     if recorder.dropped:
         raise Failure(f"there was no room for {recorder.dropped} messages")
     if recorder.lacks_snapshot:
@@ -289,10 +289,10 @@ class _Progress:
 
     def _text(self) -> str:
         recorder = self._recorder
-        state = "no room" if recorder.is_stopped else "recording"
+        state = "recording" if recorder.stopped_since is None else "no room"
         return (
             f"{state}: {recorder.messages} messages, {recorder.messages - self._before}/s,"
-            f" {recorder.lost} lost, {self._files.written} bytes, {self._files.sealed} files done"
+            f" {sum(recorder.lost())} lost, {self._files.written} bytes, {self._files.sealed} files done"
         )
 
     def end(self) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kbus import abi
 from kbus.capture import frame, pcapng
-from kbus.capture.reader import check_name
+from kbus.names import check_sent
 
 from .sections import Section
 from .walk import Run
@@ -241,7 +241,7 @@ def valid_names(distinct: pa.Array) -> Sequence[bool]:
 
     def is_name(name: bytes) -> bool:
         try:
-            check_name(name.decode())
+            check_sent(name.decode())
         except ValueError:
             return False
         return True

@@ -10,12 +10,12 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from kbus.capture.input import is_gzip as begins_like_gzip
 from kbus.capture.input import open_file
 from kbus.capture.series import SUFFIXES
 
 #: How the name of a capture ends that is still being written
 PART = ".part"
-_GZIP = b"\x1f\x8b"
 _FILE = re.compile(r"^file:(//)?(?=/)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -110,9 +110,9 @@ def _is_hidden(name: str) -> bool:
 def is_gzip(file: BinaryIO) -> bool:
     """Return whether a file is of gzip, whatever its name is. It stands at its beginning then."""
     file.seek(0)
-    begin = file.read(len(_GZIP))
+    begin = file.read(2)
     file.seek(0)
-    return begin == _GZIP
+    return begins_like_gzip(begin)
 
 
 def existing(path: str) -> str:
