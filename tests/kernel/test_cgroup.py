@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,8 @@ PACKET = raw.message(b"$.A", bytes(MIB - 4096))
 SMALL = raw.message(b"$.A")
 COUNT = 3
 """So many fit into a queue."""
+SLOT = 4 * struct.calcsize("P")
+"""Bytes of a slot at least: its pointers, which are shorter on a processor of 32 bits."""
 MCL_CURRENT = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -113,7 +116,7 @@ def test_a_queue_belongs_to_who_opened_it(ksock: OpenKsock, cgroup: Path) -> Non
     with inside(cgroup):
         before = kernel_memory(cgroup)
         listener.set_max_messages(10_000)
-    wait_until(lambda: kernel_memory(cgroup) > before + 10_000 * 32, "the slots show")
+    wait_until(lambda: kernel_memory(cgroup) > before + 10_000 * SLOT, "the slots show")
     listener.bind("$.A")
     full = kernel_memory(cgroup)
     for _ in range(1000):

@@ -195,9 +195,9 @@ class Files:
         self._file = None
         self.sealed += 1
         self._own[stem(self.last.name)] = self.sealed
-        self._make_room(0)
         if self._policy.compress:
             self._compressor.submit(self._compress, self.last)
+        self._make_room(0)
 
     def _give_up(self, file: PartFile, why: OSError) -> None:
         self._file = None

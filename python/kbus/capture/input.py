@@ -51,7 +51,7 @@ def open_file(path: Union[str, os.PathLike[str]]) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def is_gzip(begin: bytes) -> bool:
+def begins_like_gzip(begin: bytes) -> bool:
     """Return whether a file is of gzip that begins with these bytes, of which one may be damaged."""
     return begin[:1] == _MAGIC[:1] or begin[1:2] == _MAGIC[1:]
 
@@ -71,7 +71,7 @@ class MaybeGzip:
         while len(begin) < len(_MAGIC) and (more := file.read(len(_MAGIC) - len(begin))):
             begin += more
         self._begin = begin
-        self._unzipped = self._unzip(begin) if is_gzip(begin) else None
+        self._unzipped = self._unzip(begin) if begins_like_gzip(begin) else None
 
     def read(self, count: int) -> bytes:
         """Return up to ``count`` bytes, or what there is if it is of gzip, and none only at the end."""

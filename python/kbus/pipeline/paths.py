@@ -10,8 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from kbus.capture.input import is_gzip as begins_like_gzip
-from kbus.capture.input import open_file
+from kbus.capture.input import begins_like_gzip, open_file
 from kbus.capture.series import SUFFIXES
 
 #: How the name of a capture ends that is still being written
