@@ -328,6 +328,7 @@ lint-kernel:
 lint-programs:
 	@$(venv)
 	echo 'Checking Python and shell'
+	"$$python" -m tests.lint.folders
 	"$$venv/bin/ruff" check --quiet --no-cache --config python/pyproject.toml python tests docs
 	"$$venv/bin/ruff" format --quiet --no-cache --check --config python/pyproject.toml python tests docs
 	MYPYPATH=python "$$venv/bin/mypy" --no-error-summary --cache-dir build/mypy \

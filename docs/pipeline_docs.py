@@ -9,8 +9,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from kbus.pipeline import cli, schemas
+from kbus.pipeline import cli
 from kbus.pipeline.report import thresholds
+from kbus.pipeline.tables import schemas
 
 
 class PipelineTable(SphinxDirective):

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import cli, session
-from kbus.pipeline.scope import Scope, Tables
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline import cli
+from kbus.pipeline.report.scope import Scope, Tables
+from kbus.pipeline.source import session
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.warehouses import of_many_steps
 

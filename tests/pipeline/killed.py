@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import cli, commands, session
+from kbus.pipeline import cli, commands
+from kbus.pipeline.source import session
 from tests.pipeline.conftest import OPTIONS
 
 

@@ -63,9 +63,11 @@ class Recordings:
         found = cls()
         for path in paths:
             with Reader(path, strict=False) as reader:
-                for time_ns, message, facts in reader:
-                    session = facts.section.info["device"], facts.section.info["boot_id"]
-                    heard = Heard(session, time_ns, facts.mono_ns, facts.sequence, facts.lost, message)
+                for time_ns, message, findings in reader:
+                    session = findings.section.info["device"], findings.section.info["boot_id"]
+                    heard = Heard(
+                        session, time_ns, findings.mono_ns, findings.sequence, findings.lost, message
+                    )
                     found.heard[session].append(heard)
         for each in found.heard.values():
             each.sort(key=lambda one: one.sequence)

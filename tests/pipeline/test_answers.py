@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kbus import Announcement, MessageId
-from kbus.pipeline import answers, sketch
-from kbus.pipeline.scope import Scope, Tables
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import sketch
+from kbus.pipeline.report import answers
+from kbus.pipeline.report.scope import Scope, Tables
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import slow
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.conftest import Fleet

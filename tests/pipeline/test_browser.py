@@ -14,7 +14,7 @@ import pytest
 from kbus.pipeline.report.page import page
 from kbus.pipeline.report.summary import judged
 from tests.pipeline.chromium import DARK, Chromium
-from tests.pipeline.facts import fleet
+from tests.pipeline.findings import fleet
 
 DESK, PHONE = 1200, 390
 
@@ -22,8 +22,8 @@ DESK, PHONE = 1200, 390
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("browser") / "report.html"
-    facts = fleet(devices=6, hours=200)
-    path.write_text(page(facts, judged(facts)))
+    findings = fleet(devices=6, hours=200)
+    path.write_text(page(findings, judged(findings)))
     return path
 
 
@@ -126,10 +126,10 @@ _BLUE = """(() => {
 
 @pytest.mark.long("starts Chromium")
 def test_an_hour_alone_is_seen(tmp_path: Path) -> None:
-    facts = fleet(devices=1, hours=12)
-    facts.hours = [facts.hours[0], facts.hours[5], facts.hours[10]]
+    findings = fleet(devices=1, hours=12)
+    findings.hours = [findings.hours[0], findings.hours[5], findings.hours[10]]
     report = tmp_path / "hours.html"
-    report.write_text(page(facts, judged(facts)))
+    report.write_text(page(findings, judged(findings)))
     assert Chromium(tmp_path).result(report, _BLUE, DESK) > 150
 
 

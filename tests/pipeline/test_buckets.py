@@ -6,7 +6,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kbus.pipeline.buckets import bucket_column, bucket_of
+from kbus.pipeline.tables.buckets import bucket_column, bucket_of
 
 
 def test_python_and_spark_agree(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import footers, schemas
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables import footers, schemas
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.test_ingest import MANY
 from tests.pipeline.warehouses import asked, directory, rows, tables

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kbus.pipeline import schemas
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.conftest import Fleet
 
 pytestmark = pytest.mark.long("another Spark, with two executors, takes in a whole fleet")

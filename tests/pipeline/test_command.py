@@ -16,7 +16,7 @@ import pytest
 import kbus.pipeline
 from kbus import Announcement, MessageId, Request
 from kbus.pipeline.cli import main
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import capture
 from tests.pipeline.conftest import OPTIONS, Fleet

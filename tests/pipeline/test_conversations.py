@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.pipeline.conversations import _PAYS, _TOGETHER, places
+from kbus.pipeline.derive.conversations import _PAYS, _TOGETHER, places
 
 AT_ONCE = 3
 

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus import Message, MessageId, abi
-from kbus.pipeline import derive
-from kbus.pipeline.answers import repliers
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.scope import Scope, Tables
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import derived
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.report.answers import repliers
+from kbus.pipeline.report.scope import Scope, Tables
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture
 from tests.pipeline.conftest import Fleet
@@ -115,7 +115,7 @@ def test_what_is_read_only_for_its_neighbours_is_not_made_again(spark: SparkSess
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=1)
     for some in (("this", "after"), ("before",)):
         ingest(spark, warehouse, [str(tmp_path / f"{name}.pcapng") for name in some])
-        done = derive.make_conversations(spark, warehouse)
+        done = derived.make_conversations(spark, warehouse)
         assert done.partitions == 2
     found = rows(Tables(spark, warehouse, Scope())["conversations"], "serial")
     assert found == [(serial,) for serial in range(1, 7)]
@@ -124,21 +124,21 @@ def test_what_is_read_only_for_its_neighbours_is_not_made_again(spark: SparkSess
 def test_nothing_new_is_nothing_to_do(whole_fleet: Fleet, spark: SparkSession) -> None:
     version = whole_fleet.warehouse.snapshot().version
     assert ingest(spark, whole_fleet.warehouse, [str(whole_fleet.captures)]).files == 0
-    assert derive.make_conversations(spark, whole_fleet.warehouse).partitions == 0
-    assert derive.make_aggregates(spark, whole_fleet.warehouse).partitions == 0
+    assert derived.make_conversations(spark, whole_fleet.warehouse).partitions == 0
+    assert derived.make_aggregates(spark, whole_fleet.warehouse).partitions == 0
     assert whole_fleet.warehouse.snapshot().version == version
 
 
 def test_a_run_touches_only_what_is_new(whole_fleet: Fleet, spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
     ingest(spark, warehouse, [str(file) for file in whole_fleet.captures.glob("device000*")])
-    derive.make_conversations(spark, warehouse)
+    derived.make_conversations(spark, warehouse)
     before = warehouse.snapshot()
     fleet.Device("late", fleet.Trouble(), 99, tmp_path, fleet.Truth()).live(
         60, NOON + 5 * 86_400 * fleet.SECOND
     )
     ingest(spark, warehouse, [str(file) for file in tmp_path.glob("late*")])
-    done = derive.make_conversations(spark, warehouse)
+    done = derived.make_conversations(spark, warehouse)
     assert done.partitions == 1
     after = warehouse.snapshot()
     assert {part.path for part in before.of("conversations")} <= {

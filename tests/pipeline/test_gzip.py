@@ -16,14 +16,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from kbus import Announcement
 from kbus.capture import Reader
 from kbus.capture.blocks import Damage
-from kbus.pipeline import schemas
-from kbus.pipeline.loading import inspect, load
-from kbus.pipeline.paths import uploads
-from kbus.pipeline.reading import Settings
-from kbus.pipeline.scan import End, Range, outline, scan
-from kbus.pipeline.source import KbusReader
-from kbus.pipeline.stream_source import KbusStreamReader
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.decode.paths import uploads
+from kbus.pipeline.decode.scan import End, Range, outline, scan
+from kbus.pipeline.ingest.loading import inspect, load
+from kbus.pipeline.source.data_source import KbusReader
+from kbus.pipeline.source.reading import Options
+from kbus.pipeline.source.streaming import KbusStreamReader
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 
 LONG_AGO = 10**9
@@ -40,7 +40,7 @@ class Inbox:
         self.where = where
         columns = schemas.arrow_schema(schemas.SOURCE)
         self._reader = KbusStreamReader(
-            Settings({"path": str(where), "settle": "1000000"}), columns, gives_ranges=False
+            Options({"path": str(where), "settle": "1000000"}), columns, gives_ranges=False
         )
         self._offset: dict[str, str] = {}
         self.numbers: list[int] = []
@@ -94,7 +94,7 @@ def test_files_of_gzip_are_one_range_each(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(ZIPPED)
     for each in inspect(uploads(str(tmp_path)), 4096):
         assert [part[:2] for part in each.ranges] == [(0, None)], each.upload.path
-    settings = Settings({"path": str(tmp_path), "split": "4096"})
+    settings = Options({"path": str(tmp_path), "split": "4096"})
     reader = KbusReader(settings, schemas.spark_schema(schemas.SOURCE))
     rows = sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
     assert rows == 3 * COUNT

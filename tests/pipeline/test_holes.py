@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kbus.pipeline.buckets import bucket_of
-from kbus.pipeline.holes import GAP, LOST, holes
-from kbus.pipeline.parts import Partition
-from kbus.pipeline.stale import stale_conversations
+from kbus.pipeline.derive.holes import GAP, LOST, holes
+from kbus.pipeline.derive.stale import stale_conversations
+from kbus.pipeline.tables.buckets import bucket_of
+from kbus.pipeline.tables.parts import Partition
 
 SECOND = 10**9
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

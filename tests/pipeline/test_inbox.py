@@ -16,13 +16,16 @@ from kbus import Announcement
 from kbus.capture.identity import file_prefix
 from kbus.capture.input import open_file
 from kbus.capture.series import SUFFIXES
-from kbus.pipeline import loading, paths, schemas, stream_source
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.loading import inspect, load
-from kbus.pipeline.paths import existing, unusable, uploads
-from kbus.pipeline.reading import WHOLE, Settings, read_range
-from kbus.pipeline.stream_source import KbusStreamReader
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.decode import paths
+from kbus.pipeline.decode.paths import existing, unusable, uploads
+from kbus.pipeline.ingest import loading
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.ingest.loading import inspect, load
+from kbus.pipeline.source import streaming
+from kbus.pipeline.source.reading import WHOLE, Options, read_range
+from kbus.pipeline.source.streaming import KbusStreamReader
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 
 MANY = [Announcement("$.Count", str(number)) for number in range(40)]
@@ -51,7 +54,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             raise PermissionError(13, "Permission denied", path)
         return open_file(path)
 
-    for module in (loading, paths, stream_source):
+    for module in (loading, paths, streaming):
         monkeypatch.setattr(module, "open_file", refusing)
 
 
@@ -88,7 +91,7 @@ def test_what_is_hidden_is_told(inbox: Path) -> None:
 
 def test_a_fifo_is_not_waited_for(inbox: Path) -> None:
     litter(inbox)
-    rows = list(read_range(str(inbox / "b.pcapng"), WHOLE, Settings({"path": str(inbox)}), COLUMNS))
+    rows = list(read_range(str(inbox / "b.pcapng"), WHOLE, Options({"path": str(inbox)}), COLUMNS))
     assert [batch.column("corrupt").to_pylist() for batch in rows] == [["it is not a regular file"]]
 
 
@@ -105,7 +108,7 @@ def test_the_command_passes_over_and_tells(
 
 def test_a_file_that_can_not_be_read_waits(inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (inbox / "b.pcapng").write_bytes(capture(MANY, info("valve")))
-    reader = KbusStreamReader(Settings({"path": str(inbox)}), COLUMNS, gives_ranges=False)
+    reader = KbusStreamReader(Options({"path": str(inbox)}), COLUMNS, gives_ranges=False)
     with monkeypatch.context() as patch:
         forbid(patch, "a.pcapng")
         offset = reader.latestOffset({}, ReadAllAvailable())
@@ -120,7 +123,7 @@ def test_ingest_tries_again_what_could_not_be_read(
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=1)
     refused = loading.Inspected(uploads(str(inbox))[0], error="Permission denied")
     with monkeypatch.context() as patch:
-        patch.setattr("kbus.pipeline.ingest.tasks.run", lambda *_: [[refused]] if _[2] else [])
+        patch.setattr("kbus.pipeline.ingest.batch.tasks.run", lambda *_: [[refused]] if _[2] else [])
         assert ingest(spark, warehouse, [str(inbox)]).health == {"unreadable": 1}
     assert ingest(spark, warehouse, [str(inbox)]).messages == 40
 
@@ -165,7 +168,7 @@ def test_ingest_goes_on_without_what_is_gone(
         return [found]
 
     with monkeypatch.context() as patch:
-        patch.setattr("kbus.pipeline.ingest.rounds", vanish)
+        patch.setattr("kbus.pipeline.ingest.batch.rounds", vanish)
         done = ingest(spark, warehouse, [str(inbox)])
     assert (done.messages, dict(done.health)) == (40, {"ok": 1, "unreadable": 1})
     gone.write_bytes(capture(MANY, info("valve")))
@@ -174,8 +177,8 @@ def test_ingest_goes_on_without_what_is_gone(
 
 def test_a_stream_goes_on_without_what_is_gone(inbox: Path) -> None:
     (inbox / "b.pcapng").write_bytes(capture(MANY, info("valve")))
-    for gives_ranges, columns in ((False, COLUMNS), (True, stream_source.RANGES)):
-        reader = KbusStreamReader(Settings({"path": str(inbox)}), columns, gives_ranges)
+    for gives_ranges, columns in ((False, COLUMNS), (True, streaming.RANGES)):
+        reader = KbusStreamReader(Options({"path": str(inbox)}), columns, gives_ranges)
         offset = reader.latestOffset({}, ReadAllAvailable())
         (inbox / "b.pcapng").rename(inbox.parent / "elsewhere")
         rows = [

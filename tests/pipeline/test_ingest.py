@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from kbus import Announcement
 from kbus.capture import Reader
-from kbus.pipeline import parquet, tasks
-from kbus.pipeline.ingest import Ingested, NotHealthy, ingest
-from kbus.pipeline.parts import Partition
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.ingest.batch import Ingested, NotHealthy, ingest
+from kbus.pipeline.tables import parquet, tasks
+from kbus.pipeline.tables.parts import Partition
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 
 DAY = 86_400 * 10**9

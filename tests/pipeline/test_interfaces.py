@@ -18,9 +18,9 @@ from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.blocks import Damage
 from kbus.capture.sections import MOST_INTERFACES, NOT_DESCRIBED
-from kbus.pipeline import batches, scan
-from kbus.pipeline.loading import Damages
-from kbus.pipeline.sections import Section
+from kbus.pipeline.decode import batches, scan
+from kbus.pipeline.decode.sections import SectionHead
+from kbus.pipeline.ingest.loading import Damages
 from tests.capture.captures import without_origins
 from tests.capture.effort import peak_memory
 from tests.pipeline.captures import NOON, info
@@ -181,7 +181,7 @@ def test_a_section_keeps_the_interfaces_that_it_had() -> None:
     sections = [each.section for each in scan.scan(io.BytesIO(raw)) if isinstance(each, scan.Piece)]
     assert [len(each.interfaces) for each in sections] == [1, 2, 3]
     for number, each in enumerate(sections):
-        again: Section = pickle.loads(pickle.dumps(each))
+        again: SectionHead = pickle.loads(pickle.dumps(each))
         assert len(again.interfaces) == number + 1
         assert again.interfaces.table["bus"].tolist() == [0, 3, 5][: number + 1]
     assert not [each for each in scan.scan(io.BytesIO(raw)) if isinstance(each, Damage)]

@@ -20,9 +20,9 @@ from pathlib import Path
 import polars
 import pytest
 
-from kbus.pipeline import schemas
-from kbus.pipeline.check import check
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.check import check
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.killed import without_report
 from tests.pipeline.warehouses import asked

@@ -13,7 +13,7 @@ import pytest
 from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer
 from kbus.capture.recover import recover
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.test_once import SECOND, rows, take_in
 
@@ -23,7 +23,7 @@ ALL = Counter(range(1, COUNT + 1))
 
 
 def offsets(raw: bytes) -> list[int]:
-    return [facts.offset for _, _, facts in Reader(io.BytesIO(raw))]
+    return [findings.offset for _, _, findings in Reader(io.BytesIO(raw))]
 
 
 class Tables:

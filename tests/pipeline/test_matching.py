@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbus.failed import FAILED
-from kbus.pipeline import matching, schemas
-from kbus.pipeline.buckets import bucket_of
-from kbus.pipeline.parquet import by_partition
+from kbus.pipeline.derive import matching
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.buckets import bucket_of
+from kbus.pipeline.tables.parquet import by_partition
 
 BOUND = 10
 BUCKETS = 4

@@ -21,13 +21,13 @@ from pyspark.sql import SparkSession
 
 from kbus import Announcement
 from kbus.capture import Frame, Reader, Writer
-from kbus.pipeline.holes import GAP, LOST, holes
-from kbus.pipeline.ingest import covered, ingest, rounds
-from kbus.pipeline.loading import inspect, load
-from kbus.pipeline.parquet import write_rows
-from kbus.pipeline.paths import uploads
-from kbus.pipeline.steps import Entry
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.decode.paths import uploads
+from kbus.pipeline.derive.holes import GAP, LOST, holes
+from kbus.pipeline.ingest.batch import covered, ingest, rounds
+from kbus.pipeline.ingest.loading import inspect, load
+from kbus.pipeline.tables.parquet import write_rows
+from kbus.pipeline.tables.steps import Entry
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.test_ingest import MANY
 from tests.pipeline.warehouses import directory
@@ -145,9 +145,15 @@ def readable(path: Path) -> list[Heard]:
     """What the other reader of captures finds in a file."""
     with Reader(path, strict=False) as reader:
         return [
-            Heard(facts.section.info["device"], facts.sequence, facts.bus, facts.mono_ns, facts.lost)
-            for _, _, facts in reader
-            if facts.bus is not None
+            Heard(
+                findings.section.info["device"],
+                findings.sequence,
+                findings.bus,
+                findings.mono_ns,
+                findings.lost,
+            )
+            for _, _, findings in reader
+            if findings.bus is not None
         ]
 
 

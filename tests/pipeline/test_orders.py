@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import schemas
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture
 from tests.pipeline.test_fleet import rows

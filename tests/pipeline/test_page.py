@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 
 from kbus.pipeline import report
 from kbus.pipeline.report import charts, verdicts, words
-from kbus.pipeline.report.facts import Facts, _hours
+from kbus.pipeline.report.findings import Findings, _hours
 from kbus.pipeline.report.page import page
 from kbus.pipeline.report.summary import judged
-from tests.pipeline.facts import BEGIN, fleet, healthy, latency
+from tests.pipeline.findings import BEGIN, fleet, healthy, latency
 from tests.pipeline.html import Page
 
 
-def text_of(facts: Facts) -> str:
-    return page(facts, judged(facts))
+def text_of(findings: Findings) -> str:
+    return page(findings, judged(findings))
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,11 @@ def test_a_thousand_devices_take_less_than_2_mb(thousand: str) -> None:
 
 
 def test_names_are_left_out_where_there_is_no_room() -> None:
-    facts = fleet(devices=250, hours=2)
-    for rows in facts.device_names.values():
+    findings = fleet(devices=250, hours=2)
+    for rows in findings.device_names.values():
         rows[0]["name"] = "$." + 999 * "x"
         rows *= 10
-    text = text_of(facts)
+    text = text_of(findings)
     assert len(text.encode()) < 1_500_000
     assert "Its names are left out here; --scope device=NAME tells of them." in text
 
@@ -139,11 +139,11 @@ def numbers(text: str) -> dict[str, dict[str, list[float | None]]]:
 
 
 def test_charts_have_their_numbers_and_a_picture() -> None:
-    facts = fleet(devices=1, hours=300)
-    text = text_of(facts)
+    findings = fleet(devices=1, hours=300)
+    text = text_of(findings)
     found = numbers(text)
     assert list(found) == list(charts.CHARTS)
-    by_hour = {row["period"]: row for row in facts.hours}
+    by_hour = {row["period"]: row for row in findings.hours}
     for name, chart in charts.CHARTS.items():
         assert f'<figure class="chart" data-chart="{name}">' in text
         assert plot(text, chart.title)
@@ -162,10 +162,10 @@ def test_charts_have_few_dates_that_are_round(hours: int) -> None:
 
 
 def test_what_never_happened_has_no_chart() -> None:
-    facts = fleet(devices=1, hours=3)
-    for row in facts.hours:
+    findings = fleet(devices=1, hours=3)
+    for row in findings.hours:
         row.update(lost=0, unseen=0)
-    text = text_of(facts)
+    text = text_of(findings)
     assert "losses" not in numbers(text) and 'data-chart="losses"' not in text
     assert list(numbers(text_of(healthy()))) == []
 
@@ -187,8 +187,8 @@ def test_times_are_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_hole_is_one() -> None:
     for number, text in ((1, "There is 1 hole"), (2, "There are 2 holes")):
-        facts = healthy(losses={"recorder_lost": 0, "recording_gaps": number})
-        assert verdicts.losses(facts).text == f"{text} between recordings."
+        findings = healthy(losses={"recorder_lost": 0, "recording_gaps": number})
+        assert verdicts.losses(findings).text == f"{text} between recordings."
 
 
 @pytest.mark.parametrize("zone", ["America/St_Johns", "Europe/Berlin", "UTC"])

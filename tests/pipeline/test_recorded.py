@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import derive
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.scope import Scope, Tables
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import derived
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.report.scope import Scope, Tables
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import slow
 
 #: The file that `make demo` leaves in build/demo
@@ -23,7 +23,7 @@ RECORDED = Path(__file__).with_name("demo.pcapng")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     warehouse = Warehouse.create(str(tmp_path_factory.mktemp("recorded") / "tables"), buckets=2)
     ingest(spark, warehouse, [str(RECORDED)], strict=True)
-    derive.make_conversations(spark, warehouse)
+    derived.make_conversations(spark, warehouse)
     return Tables(spark, warehouse, Scope())
 
 

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kbus.pipeline.report import write_report
-from kbus.pipeline.scope import Scope
+from kbus.pipeline.report.scope import Scope
 from tests.pipeline.conftest import Fleet
 from tests.pipeline.html import Page
 

@@ -20,8 +20,8 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 import kbus
-from kbus.pipeline import schemas, stores
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables import schemas, stores
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.conftest import OPTIONS, command_in

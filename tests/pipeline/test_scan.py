@@ -17,8 +17,8 @@ from kbus.capture.blocks import Damage
 from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.pcapng import Block
 from kbus.capture.sections import Blocks
-from kbus.pipeline import batches, scan
-from kbus.pipeline.sections import Section
+from kbus.pipeline.decode import batches, scan
+from kbus.pipeline.decode.sections import SectionHead
 from tests.capture import descriptions, joined
 from tests.capture.captures import without_origins
 from tests.pipeline.captures import NOON, capture, info, swapped
@@ -282,7 +282,7 @@ def test_ranges_give_what_the_whole_gives(spots: list[tuple[int, bytes]]) -> Non
     assert sorted(parts, key=repr) == sorted(whole, key=repr)
 
 
-def _gather(raw: bytes, begin: int, end: int | None, section: Section | None, into: list[object]) -> None:
+def _gather(raw: bytes, begin: int, end: int | None, section: SectionHead | None, into: list[object]) -> None:
     file = io.BytesIO(raw)
     file.seek(begin)
     for found in batches.messages(scan.scan(file, begin, end, section)):

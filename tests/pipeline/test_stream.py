@@ -19,9 +19,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kbus import Announcement, Message
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.stream import follow
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.ingest.stream import follow
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.conftest import OPTIONS
 

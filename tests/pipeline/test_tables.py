@@ -19,12 +19,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import schemas, steps
-from kbus.pipeline.delta import Table
-from kbus.pipeline.footers import stats
-from kbus.pipeline.parts import WarehouseError
-from kbus.pipeline.steps import Entry, Steps
-from kbus.pipeline.warehouse import Snapshot, Warehouse
+from kbus.pipeline.tables import schemas, steps
+from kbus.pipeline.tables.delta import Table
+from kbus.pipeline.tables.footers import stats
+from kbus.pipeline.tables.parts import WarehouseError
+from kbus.pipeline.tables.steps import Entry, Steps
+from kbus.pipeline.tables.warehouse import Snapshot, Warehouse
 from tests.pipeline.captures import NOON
 from tests.pipeline.warehouses import a_file, check_that_one_of_two_wins, directory, tables
 

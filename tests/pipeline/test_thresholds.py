@@ -11,12 +11,13 @@ from unittest import mock
 
 import pytest
 
-from kbus.pipeline import commands, report, session
+from kbus.pipeline import commands, report
 from kbus.pipeline.cli import main
 from kbus.pipeline.report.summary import judged, summary
 from kbus.pipeline.report.thresholds import DEFAULTS, Limits, Thresholds, ThresholdsError, load
-from kbus.pipeline.warehouse import Warehouse
-from tests.pipeline.facts import BEGIN, healthy, latency, outcomes
+from kbus.pipeline.source import session
+from kbus.pipeline.tables.warehouse import Warehouse
+from tests.pipeline.findings import BEGIN, healthy, latency, outcomes
 
 
 def read(tmp_path: Path, text: str) -> Thresholds:
@@ -61,7 +62,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, says: str) -> None:
     assert str(caught.value).startswith(f"{tmp_path}/thresholds.toml: {says}")
 
 
-#: Facts for which one verdict is not green: the figure, its threshold, what it is there
+#: Findings for which one verdict is not green: the figure, its threshold, what it is there
 WORSE: dict[tuple[str, str], tuple[dict[str, Any], float]] = {
     ("recordings", "damaged_files"): ({"health": {"torn": 3}}, 3),
     ("answers", "failed"): ({"all_outcomes": outcomes(reply=97, errors=1, status=1, unanswered=1)}, 0.03),
@@ -112,8 +113,8 @@ def test_a_figure_is_yellow_above_one_limit_and_red_above_the_other(verdict: str
         (Limits(value * 0.9, value), "yellow"),
         (Limits(value * 0.5, value * 0.9), "red"),
     ):
-        facts = healthy(**other, thresholds=Thresholds({(verdict, figure): limits}))
-        found = {title.lower(): each for title, each in judged(facts).items()}
+        findings = healthy(**other, thresholds=Thresholds({(verdict, figure): limits}))
+        found = {title.lower(): each for title, each in judged(findings).items()}
         assert found[verdict].figures[figure] == value
         assert found[verdict].level == level
         assert {each.level for name, each in found.items() if name != verdict} == {"green"}
@@ -133,8 +134,8 @@ def test_names_with_few_replies_do_not_make_it_yellow() -> None:
 
 
 def test_what_report_json_has() -> None:
-    facts = healthy(health={"torn": 1}, totals={"crashes": 1}, crashes=[{}])
-    found = json.loads(summary(facts, judged(facts)))
+    findings = healthy(health={"torn": 1}, totals={"crashes": 1}, crashes=[{}])
+    found = json.loads(summary(findings, judged(findings)))
     assert list(found) == [
         "format", "level", "scope", "compare", "since", "until", "verdicts", "totals", "thresholds",
     ]  # fmt: skip

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import derive, schemas
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.parts import WarehouseError
-from kbus.pipeline.upgrade import upgrade
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import derived
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.parts import WarehouseError
+from kbus.pipeline.tables.upgrade import upgrade
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.warehouses import asked, directory, rows, tables
 
@@ -75,11 +76,11 @@ def test_earlier_tables_become_delta_tables(
     assert polars.read_delta(str(directory(tables) / "conversations")).height == 90
     assert not (directory(tables) / "_staging").exists()
     # It knows still what was done.
-    assert derive.make_conversations(spark, tables).partitions == 0
+    assert derived.make_conversations(spark, tables).partitions == 0
     (tmp_path / "late.pcapng").write_bytes(capture(asked(range(1, 11)), info("late")))
     assert ingest(spark, tables, [str(tmp_path / "late.pcapng")]).messages == 20
-    assert derive.make_conversations(spark, tables).partitions == 1
-    assert derive.make_aggregates(spark, tables).partitions == 1
+    assert derived.make_conversations(spark, tables).partitions == 1
+    assert derived.make_aggregates(spark, tables).partitions == 1
     assert pipeline("upgrade", *words) == 1
     assert "there are no tables of an earlier version" in capsys.readouterr().err
 
@@ -93,7 +94,7 @@ def test_an_upgrade_that_was_broken_off_is_done_again(
     def dies(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    for target in ("kbus.pipeline.steps.Steps.begin_with", "pathlib.Path.rename"):
+    for target in ("kbus.pipeline.tables.steps.Steps.begin_with", "pathlib.Path.rename"):
         with monkeypatch.context() as patch:
             patch.setattr(target, dies)
             with pytest.raises(KeyboardInterrupt):

@@ -12,12 +12,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import derive, schemas
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.parts import WarehouseError
-from kbus.pipeline.steps import Entry
-from kbus.pipeline.upkeep import clear, compact
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import derived
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.parts import WarehouseError
+from kbus.pipeline.tables.steps import Entry
+from kbus.pipeline.tables.upkeep import clear, compact
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.warehouses import a_file, asked, directory, rows, tables
 
@@ -44,15 +45,15 @@ def test_small_files_are_put_together(spark: SparkSession, tables: Warehouse) ->
 
 def test_putting_together_makes_nothing_new(spark: SparkSession, tables: Warehouse) -> None:
     compact(spark, tables)
-    assert derive.make_conversations(spark, tables).partitions == 0
-    assert derive.make_aggregates(spark, tables).partitions == 0
+    assert derived.make_conversations(spark, tables).partitions == 0
+    assert derived.make_aggregates(spark, tables).partitions == 0
 
 
 def test_what_comes_after_it_is_made(spark: SparkSession, tables: Warehouse, tmp_path: Path) -> None:
     compact(spark, tables)
     (tmp_path / "late.pcapng").write_bytes(capture(asked(range(1, 11)), info("late")))
     ingest(spark, tables, [str(tmp_path / "late.pcapng")])
-    assert derive.make_conversations(spark, tables).partitions == 1
+    assert derived.make_conversations(spark, tables).partitions == 1
     assert sum(rows(tables)["conversations"].values()) == 3 * 30 + 10
 
 

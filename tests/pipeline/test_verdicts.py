@@ -13,13 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kbus import Message, MessageId, abi
-from kbus.pipeline import answers
-from kbus.pipeline.report import facts, sections, verdicts, write_report
-from kbus.pipeline.scope import Scope, Tables
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.report import answers, findings, sections, verdicts, write_report
+from kbus.pipeline.report.scope import Scope, Tables
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import slow, warehouses
 from tests.pipeline.captures import NOON, capture, info
-from tests.pipeline.facts import healthy, outcomes
+from tests.pipeline.findings import healthy, outcomes
 
 SECOND = 10**9
 HOURS = 150
@@ -69,7 +68,7 @@ class Page(NamedTuple):
 def page(spark: SparkSession, warehouse: Warehouse, where: Path, *sides: Scope) -> Page:
     output = where / "report.html"
     with pytest.MonkeyPatch.context() as patch:
-        for module in (facts, sections):
+        for module in (findings, sections):
             patch.setattr(module, "DAYS", DAYS)
         write_report(spark, warehouse, output, Scope(), (sides[0], sides[1]) if sides else None)
     text = output.read_text()

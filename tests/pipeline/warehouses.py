@@ -12,12 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kbus import Message, MessageId, Reply, Request
-from kbus.pipeline import derive, schemas
-from kbus.pipeline.ingest import ingest
-from kbus.pipeline.parquet import write_rows
-from kbus.pipeline.parts import Part, WarehouseError
-from kbus.pipeline.steps import Entry, Steps
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.derive import derived
+from kbus.pipeline.ingest.batch import ingest
+from kbus.pipeline.tables import schemas
+from kbus.pipeline.tables.parquet import write_rows
+from kbus.pipeline.tables.parts import Part, WarehouseError
+from kbus.pipeline.tables.steps import Entry, Steps
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 
 
@@ -45,8 +46,8 @@ def a_file(warehouse: Warehouse, table: str) -> list[Part]:
 def take_in(spark: SparkSession, warehouse: Warehouse, *captures: Path) -> None:
     """Make all tables of these recordings too."""
     ingest(spark, warehouse, [str(path) for path in captures])
-    derive.make_conversations(spark, warehouse)
-    derive.make_aggregates(spark, warehouse)
+    derived.make_conversations(spark, warehouse)
+    derived.make_aggregates(spark, warehouse)
 
 
 def of_many_steps(spark: SparkSession, where: Path) -> Warehouse:
@@ -57,8 +58,8 @@ def of_many_steps(spark: SparkSession, where: Path) -> Warehouse:
         path.write_bytes(capture(asked(range(1, 31)), info(f"device{number}")))
         ingest(spark, warehouse, [str(path)])
         if number != 1:
-            derive.make_conversations(spark, warehouse)
-            derive.make_aggregates(spark, warehouse)
+            derived.make_conversations(spark, warehouse)
+            derived.make_aggregates(spark, warehouse)
     return warehouse
 
 

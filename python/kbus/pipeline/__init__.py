@@ -16,6 +16,6 @@ def __getattr__(name: str) -> Any:
     # So that the command can say what is missing, this package can be imported without Spark.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import source
+    from .source import data_source
 
-    return getattr(source, name)
+    return getattr(data_source, name)

@@ -3,7 +3,7 @@
 
 import sys
 
-from kbus.pipeline.cli import main
+from .cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

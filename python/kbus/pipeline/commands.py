@@ -14,22 +14,24 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from . import derive, schemas, session
-from .check import check
-from .ingest import Ingested, NotHealthy, ingest
-from .parts import WarehouseError
-from .paths import local, unusable, uploads
+from .decode.paths import local, unusable, uploads
+from .derive import derived
+from .ingest.batch import Ingested, NotHealthy, ingest
+from .ingest.stream import follow
 from .progress import Progress
-from .repair import repair
 from .report import write_report
+from .report.scope import Scope
 from .report.thresholds import RED, YELLOW, Thresholds, load
 from .report.words import count
-from .scope import Scope
-from .stores import store
-from .stream import follow
-from .upgrade import upgrade
-from .upkeep import clear, compact
-from .warehouse import Warehouse
+from .source import session
+from .tables import schemas
+from .tables.check import check
+from .tables.parts import WarehouseError
+from .tables.repair import repair
+from .tables.stores import store
+from .tables.upgrade import upgrade
+from .tables.upkeep import clear, compact
+from .tables.warehouse import Warehouse
 
 
 class CommandError(Exception):
@@ -163,17 +165,17 @@ def _conversations(
     spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]
 ) -> str:
     begin = time.monotonic()
-    return _derived("conversations", derive.make_conversations(spark, warehouse, args.within), begin)
+    return _derived("conversations", derived.make_conversations(spark, warehouse, args.within), begin)
 
 
 def _aggregate(
     spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]
 ) -> str:
     begin = time.monotonic()
-    return _derived("aggregate", derive.make_aggregates(spark, warehouse), begin)
+    return _derived("aggregate", derived.make_aggregates(spark, warehouse), begin)
 
 
-def _derived(step: str, done: derive.Derived, begin: float) -> str:
+def _derived(step: str, done: derived.Derived, begin: float) -> str:
     if not done.partitions:
         return f"{step}: nothing is new; {_seconds(begin)}"
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(done.written_rows.items()))

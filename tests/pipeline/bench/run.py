@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.bench import recordings, yardstick
 from tests.pipeline.bench.measure import measured, shuffled
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables.warehouse import Warehouse
 
 #: What the aggregate `traffic_minute` is, as SQL that both understand; {size} is the class of the data's
 #: length.
@@ -56,7 +56,7 @@ def by_duckdb(paths: list[str]) -> tuple[int, int]:
 
 def by_spark(paths: list[str]) -> tuple[int, int]:
     """Return the same."""
-    from kbus.pipeline import session
+    from kbus.pipeline.source import session
 
     spark = session.start("yardstick", "local[1]", {"spark.sql.shuffle.partitions": "8"})
     spark.read.parquet(*paths).createOrReplaceTempView("messages")

@@ -12,12 +12,12 @@ from typing import NamedTuple, Optional
 
 from pyspark.sql import SparkSession
 
-from .. import schemas
-from ..scope import Scope, Tables
-from ..session import suit
-from ..warehouse import Warehouse
-from .facts import gather
+from ..source.session import suit
+from ..tables import schemas
+from ..tables.warehouse import Warehouse
+from .findings import gather
 from .page import page
+from .scope import Scope, Tables
 from .summary import judged, summary
 from .thresholds import Thresholds
 
@@ -50,11 +50,11 @@ def write_report(
         spark,
         sum(part.rows for table in schemas.TABLES for part in snapshot.of(table) if table != "messages"),
     )
-    facts = gather(Tables(spark, warehouse, scope, snapshot), scope, compare, thresholds or Thresholds())
-    verdicts = judged(facts)
-    text = page(facts, verdicts).encode()
+    findings = gather(Tables(spark, warehouse, scope, snapshot), scope, compare, thresholds or Thresholds())
+    verdicts = judged(findings)
+    text = page(findings, verdicts).encode()
     _write(output, text)
-    _write(output.with_suffix(".json"), summary(facts, verdicts).encode())
+    _write(output.with_suffix(".json"), summary(findings, verdicts).encode())
     return Written(len(text), {title: each.level for title, each in verdicts.items()})
 
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, NamedTuple, Optional
 
 from . import plots
-from .facts import Row
+from .findings import Row
 
 HOUR = timedelta(hours=1)
 

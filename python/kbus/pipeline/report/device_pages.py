@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from . import html, plots, words
-from .facts import Facts, Row
+from .findings import Findings, Row
 from .html import Field
 
 _NAMES = [
@@ -24,12 +24,12 @@ _NAMES = [
 _ROOM = 1_000_000
 
 
-def table(facts: Facts) -> str:
+def table(findings: Findings) -> str:
     """Return the section with the table of devices, which leads to their pages."""
-    places = {row["device"]: place for place, row in enumerate(facts.devices)}
+    places = {row["device"]: place for place, row in enumerate(findings.devices)}
 
     def line(row: Row) -> str:
-        values = facts.device_lines.get(row["device"], [])
+        values = findings.device_lines.get(row["device"], [])
         return plots.spark_line(values, f"l{places[row['device']]}")
 
     fields = [
@@ -44,25 +44,25 @@ def table(facts: Facts) -> str:
         html.number("crashes", "crashes"),
         Field("last heard", _heard),
     ]
-    total = facts.totals["devices"]
+    total = findings.totals["devices"]
     says = f"{words.count(total, 'device', 'devices')}, those with most trouble first."
-    if total > len(facts.devices):
-        says += f" Here are {len(facts.devices):,}; --scope device=NAME tells of others."
-    found = html.table("Devices; each leads to more of it", facts.devices, fields, total)
+    if total > len(findings.devices):
+        says += f" Here are {len(findings.devices):,}; --scope device=NAME tells of others."
+    found = html.table("Devices; each leads to more of it", findings.devices, fields, total)
     return html.section("devices", "Device by device", says, found)
 
 
-def pages(facts: Facts) -> str:
+def pages(findings: Findings) -> str:
     """Return the pages of all devices in that table."""
     found, room = [], _ROOM
-    for place, row in enumerate(facts.devices):
-        found.append(_page(facts, row, place, with_names=room > 0))
+    for place, row in enumerate(findings.devices):
+        found.append(_page(findings, row, place, with_names=room > 0))
         room -= len(found[-1].encode())
     return "\n".join(found)
 
 
-def _page(facts: Facts, row: Row, place: int, with_names: bool) -> str:
-    rows = facts.device_names.get(row["device"], [])
+def _page(findings: Findings, row: Row, place: int, with_names: bool) -> str:
+    rows = findings.device_names.get(row["device"], [])
     name = escape(row["device"])
     names = ""
     if not with_names:
@@ -71,7 +71,7 @@ def _page(facts: Facts, row: Row, place: int, with_names: bool) -> str:
         names = html.bare_table("Names, the most trouble first", rows, _NAMES)
         if rows[0]["names"] > len(rows):
             names += f"<p class='more'>{len(rows)} of {rows[0]['names']:,} are shown.</p>"
-    points = len(facts.device_lines.get(row["device"], []))
+    points = len(findings.device_lines.get(row["device"], []))
     line = (
         f'<svg class="line" viewBox="0 0 {points} 26" preserveAspectRatio="none" role="img"'
         f' aria-label="Messages over time"><use href="#l{place}"/></svg>'

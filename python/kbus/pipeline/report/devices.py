@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from .. import answers
-from ..scope import Tables
+from . import answers
+from .scope import Tables
 
 #: Devices that a report tells of
 MOST_DEVICES = 1000

@@ -9,10 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .. import answers
-from ..holes import GAP, LOST
-from ..scope import Tables
-from . import words
+from ..derive.holes import GAP, LOST
+from . import answers, words
+from .scope import Tables
 
 #: What each hour has, beside its ``period``, ``messages`` and ``bytes``, and what that is if nothing is known
 COLUMNS: dict[str, Any] = {

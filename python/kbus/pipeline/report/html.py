@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple, Optional
 
 from . import words
-from .facts import Row
+from .findings import Row
 
 
 class Field(NamedTuple):

@@ -9,33 +9,32 @@ from functools import lru_cache
 from html import escape
 from importlib import resources
 
-from kbus.pipeline import answers, sketch
-
-from . import charts, device_pages, sections, words
-from .facts import Facts
+from ..derive import sketch
+from . import answers, charts, device_pages, sections, words
+from .findings import Findings
 from .verdicts import Verdict
 
 
-def page(facts: Facts, judged: dict[str, Verdict]) -> str:
+def page(findings: Findings, judged: dict[str, Verdict]) -> str:
     """Return the report. ``judged`` are the verdicts by title."""
     scripts = [_asset("uPlot.iife.min.js"), _asset("report.js")]
     style = _asset("uPlot.min.css") + _asset("report.css")
-    found = [section for section in (make(facts) for make in sections.ALL) if section]
-    found.append(device_pages.table(facts))
+    found = [section for section in (make(findings) for make in sections.ALL) if section]
+    found.append(device_pages.table(findings))
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
-        f"<title>KBUS: {escape(str(facts.scope))}</title><style>{style}</style></head><body>",
-        f"<header><h1>How is the bus?</h1><p class='scope'>{_headline(facts)}</p></header>",
+        f"<title>KBUS: {escape(str(findings.scope))}</title><style>{style}</style></head><body>",
+        f"<header><h1>How is the bus?</h1><p class='scope'>{_headline(findings)}</p></header>",
         f"<main>{_contents()}",
         _glance(judged),
         *found,
-        device_pages.pages(facts),
+        device_pages.pages(findings),
         "</main>",
         _notes(),
-        f'<script type="application/json" id="chart-data">{charts.data(facts.hours)}</script>',
+        f'<script type="application/json" id="chart-data">{charts.data(findings.hours)}</script>',
         f"<!-- uPlot:\n{_asset('uPlot.LICENSE')}-->",
         *(f"<script>{script}</script>" for script in scripts),
         "</body></html>",
@@ -55,15 +54,15 @@ def _policy(scripts: list[str]) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
 
 
-def _headline(facts: Facts) -> str:
-    files = facts.files
+def _headline(findings: Findings) -> str:
+    files = findings.files
     span = ""
-    if facts.hours:
-        first, last = (words.moment(facts.of_all["hours"][key]) for key in ("first", "last"))
+    if findings.hours:
+        first, last = (words.moment(findings.of_all["hours"][key]) for key in ("first", "last"))
         span = f", {first} to {last} UTC"
     return (
-        f"{escape(str(facts.scope))}: {words.count(files['messages'], 'message', 'messages')} of"
-        f" {words.count(facts.totals['devices'], 'device', 'devices')}, from"
+        f"{escape(str(findings.scope))}: {words.count(files['messages'], 'message', 'messages')} of"
+        f" {words.count(findings.totals['devices'], 'device', 'devices')}, from"
         f" {words.count(files['files'], 'file', 'files')} of {words.size(files['size'])}{span}."
     )
 

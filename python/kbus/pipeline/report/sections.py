@@ -7,17 +7,15 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from kbus.pipeline import answers
-
-from . import html, plots, verdicts, words
+from . import answers, html, plots, verdicts, words
 from .charts import chart
-from .facts import DAYS, Facts, Row
+from .findings import DAYS, Findings, Row
 from .html import Field
 
 
-def traffic(facts: Facts) -> str:
+def traffic(findings: Findings) -> str:
     """What is sent, and by whom."""
-    says = verdicts.traffic(facts)
+    says = verdicts.traffic(findings)
     names = [
         html.text("name", "name"),
         html.number("messages", "messages"),
@@ -32,50 +30,50 @@ def traffic(facts: Facts) -> str:
         html.share("share of its bus", "share"),
     ]
     return html.section(
-        "rates", "Rates", says, chart("messages", facts.hours), _left_out(facts),
-        html.table("Names with most messages", facts.names, names, facts.totals["names"]),
-        "<h3>Top talkers</h3>", f"<p class='says'>{escape(verdicts.talking(facts))}</p>",
-        html.table("KSocks that sent most", facts.talkers, talkers, facts.totals["talkers"]),
-        _sizes(facts),
+        "rates", "Rates", says, chart("messages", findings.hours), _left_out(findings),
+        html.table("Names with most messages", findings.names, names, findings.totals["names"]),
+        "<h3>Top talkers</h3>", f"<p class='says'>{escape(verdicts.talking(findings))}</p>",
+        html.table("KSocks that sent most", findings.talkers, talkers, findings.totals["talkers"]),
+        _sizes(findings),
     )  # fmt: skip
 
 
-def _sizes(facts: Facts) -> str:
+def _sizes(findings: Findings) -> str:
     """Return the plot of sizes, in which those that nobody used have their place, too."""
-    if not facts.sizes:
+    if not findings.sizes:
         return ""
-    by_size = {row["size"]: row["messages"] for row in facts.sizes}
+    by_size = {row["size"]: row["messages"] for row in findings.sizes}
     first, last = min(by_size), max(by_size)
     values = [by_size.get(size, 0) for size in range(first, last + 1)]
     return f"<h3>Sizes of data</h3>{plots.bars(first, values, 'Messages by size of their data')}"
 
 
-def _left_out(facts: Facts) -> str:
+def _left_out(findings: Findings) -> str:
     """Return a sentence about the hours that the plot does not show, if there are any."""
-    total, shown = facts.totals["hours"], len(facts.hours)
+    total, shown = findings.totals["hours"], len(findings.hours)
     if total == shown:
         return ""
-    others = facts.of_all["hours"]["messages"] - sum(row["messages"] for row in facts.hours)
+    others = findings.of_all["hours"]["messages"] - sum(row["messages"] for row in findings.hours)
     return (
         f"<p class='more'>{shown:,} of {total:,} hours are shown, the {DAYS} days up to the latest;"
         f" {words.count(others, 'message is', 'messages are')} of others, or of clocks that are wrong.</p>"
     )
 
 
-def latency(facts: Facts) -> str:
+def latency(findings: Findings) -> str:
     """How long replies take."""
-    says = verdicts.speed(facts).text
+    says = verdicts.speed(findings).text
     plot = ""
-    if facts.latency:
-        labels = [_marked(facts, row) for row in facts.latency]
-        spans = [(row["p50_ns"], row["p90_ns"], row["p99_ns"]) for row in facts.latency]
+    if findings.latency:
+        labels = [_marked(findings, row) for row in findings.latency]
+        spans = [(row["p50_ns"], row["p90_ns"], row["p99_ns"]) for row in findings.latency]
         plot = plots.spans(labels, spans, "Latency by name: half, nine in ten, 99 in 100 of the replies")
         plot += (
             "<p class='more'>Within these times came: (dot) half of the replies, (bar) nine in ten,"
-            f" (diamond) 99 in a hundred.{_few(facts)}</p>"
+            f" (diamond) 99 in a hundred.{_few(findings)}</p>"
         )
     fields = [
-        Field("name", lambda row: escape(_marked(facts, row))),
+        Field("name", lambda row: escape(_marked(findings, row))),
         html.number("replies", "answers"),
         html.time("p50", "p50_ns"),
         html.time("p90", "p90_ns"),
@@ -84,44 +82,44 @@ def latency(facts: Facts) -> str:
         html.time("longest", "longest_ns"),
     ]
     return html.section(
-        "latency", "Latency", says, chart("latency", facts.hours), plot,
-        html.table("The slowest names", facts.latency, fields, facts.totals["latency"]),
+        "latency", "Latency", says, chart("latency", findings.hours), plot,
+        html.table("The slowest names", findings.latency, fields, findings.totals["latency"]),
     )  # fmt: skip
 
 
-def _marked(facts: Facts, row: Row) -> str:
+def _marked(findings: Findings, row: Row) -> str:
     """Return a name, with a mark if it has too few replies."""
     return (
         f"{row['name']} *"
-        if row["answers"] < facts.thresholds.number("speed", "few_replies")
+        if row["answers"] < findings.thresholds.number("speed", "few_replies")
         else row["name"]
     )
 
 
-def _few(facts: Facts) -> str:
-    few = words.number(facts.thresholds.number("speed", "few_replies"))
+def _few(findings: Findings) -> str:
+    few = words.number(findings.thresholds.number("speed", "few_replies"))
     return (
         f" Names with * have fewer than {few} replies, and come last."
-        if facts.of_all["latency"]["few"]
+        if findings.of_all["latency"]["few"]
         else ""
     )
 
 
-def silence(facts: Facts) -> str:
+def silence(findings: Findings) -> str:
     """What was not answered, and who is not heard."""
-    says = f"{verdicts.answering(facts).text} {verdicts.silence(facts).text}"
+    says = f"{verdicts.answering(findings).text} {verdicts.silence(findings).text}"
     fields = [
         html.text("name", "name"),
         *(html.number(column, column) for column in answers.OUTCOMES.values()),
         html.share("failed", "failed"),
     ]
     return html.section(
-        "silence", "Silence", says, chart("failures", facts.hours),
-        html.table("How requests ended, by name", facts.outcomes, fields, facts.totals["outcomes"]),
+        "silence", "Silence", says, chart("failures", findings.hours),
+        html.table("How requests ended, by name", findings.outcomes, fields, findings.totals["outcomes"]),
     )  # fmt: skip
 
 
-def losses(facts: Facts) -> str:
+def losses(findings: Findings) -> str:
     """What was lost, and where it was slow."""
     listeners = [
         html.text("device", "device"),
@@ -141,26 +139,29 @@ def losses(facts: Facts) -> str:
         html.text("replier", "replier"),
         html.number("requests waiting at a time", "waiting"),
     ]
-    parts = [chart("losses", facts.hours)]
-    if facts.listeners:
+    parts = [chart("losses", findings.hours)]
+    if findings.listeners:
         table = html.table(
-            "Recorders that missed messages", facts.listeners, listeners, facts.totals["listeners"]
+            "Recorders that missed messages", findings.listeners, listeners, findings.totals["listeners"]
         )
         parts += ["<h3>Recorders too slow</h3>", table]
-    if facts.backlogs:
+    if findings.backlogs:
         table = html.table(
-            "Repliers with most requests waiting", facts.backlogs, backlogs, facts.totals["backlogs"]
+            "Repliers with most requests waiting", findings.backlogs, backlogs, findings.totals["backlogs"]
         )
         parts += ["<h3>Longest queues</h3>", table]
-    if facts.full_queues:
+    if findings.full_queues:
         table = html.table(
-            "Minutes with most serial numbers unseen", facts.full_queues, full, facts.totals["full_queues"]
+            "Minutes with most serial numbers unseen",
+            findings.full_queues,
+            full,
+            findings.totals["full_queues"],
         )
         parts += ["<h3>Refused or unseen</h3>", table]
-    return html.section("losses", "Losses", verdicts.losses(facts).text, *parts)
+    return html.section("losses", "Losses", verdicts.losses(findings).text, *parts)
 
 
-def repliers(facts: Facts) -> str:
+def repliers(findings: Findings) -> str:
     """Who was there to reply."""
     fields = [
         html.text("device", "device"),
@@ -179,20 +180,22 @@ def repliers(facts: Facts) -> str:
     parts = [
         html.table(
             "Names that were bound, those that were away longest first",
-            facts.repliers,
+            findings.repliers,
             fields,
-            facts.totals["repliers"],
+            findings.totals["repliers"],
         )
     ]
-    if facts.crashes:
+    if findings.crashes:
         parts += [
             "<h3>Went with requests unanswered</h3>",
-            html.table("Repliers that left most requests", facts.crashes, crashes, facts.totals["crashes"]),
+            html.table(
+                "Repliers that left most requests", findings.crashes, crashes, findings.totals["crashes"]
+            ),
         ]
-    return html.section("repliers", "Repliers", verdicts.availability(facts).text, *parts)
+    return html.section("repliers", "Repliers", verdicts.availability(findings).text, *parts)
 
 
-def odd(facts: Facts) -> str:
+def odd(findings: Findings) -> str:
     """What is unlike earlier days."""
     fields = [
         html.text("device", "device"),
@@ -205,16 +208,16 @@ def odd(facts: Facts) -> str:
     return html.section(
         "anomalies",
         "Anomalies",
-        verdicts.change(facts).text,
-        html.table("The oddest hours", facts.odd, fields, facts.totals["odd"]),
+        verdicts.change(findings).text,
+        html.table("The oddest hours", findings.odd, fields, findings.totals["odd"]),
     )
 
 
-def compared(facts: Facts) -> str:
+def compared(findings: Findings) -> str:
     """What two scopes have in common, and not; nothing if there are no two."""
-    if not facts.compare:
+    if not findings.compare:
         return ""
-    before, after = facts.compare
+    before, after = findings.compare
 
     def both(title: str, key: str, show: Callable[[Any], str]) -> Field:
         def shown(row: Row) -> str:
@@ -233,10 +236,10 @@ def compared(facts: Facts) -> str:
     ]
     sides = f"<p class='more'>Before: {escape(str(before))}. After: {escape(str(after))}.</p>"
     return html.section(
-        "comparison", "Before and after", verdicts.comparing(facts), sides,
-        html.table("Names, before and after", facts.compared, fields, facts.totals["compared"]),
+        "comparison", "Before and after", verdicts.comparing(findings), sides,
+        html.table("Names, before and after", findings.compared, fields, findings.totals["compared"]),
     )  # fmt: skip
 
 
 #: The sections in their order; one that is empty is left out
-ALL: tuple[Callable[[Facts], str], ...] = (traffic, latency, silence, losses, repliers, odd, compared)
+ALL: tuple[Callable[[Findings], str], ...] = (traffic, latency, silence, losses, repliers, odd, compared)

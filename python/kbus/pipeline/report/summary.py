@@ -19,33 +19,33 @@ from datetime import datetime
 from typing import Any, Optional
 
 from . import words
-from .facts import Facts
+from .findings import Findings
 from .verdicts import AT_A_GLANCE, Verdict, worst
 
 
-def judged(facts: Facts) -> dict[str, Verdict]:
+def judged(findings: Findings) -> dict[str, Verdict]:
     """Return all verdicts, by name, in the order in which they are shown."""
-    return {title: judge(facts) for title, judge in AT_A_GLANCE}
+    return {title: judge(findings) for title, judge in AT_A_GLANCE}
 
 
-def summary(facts: Facts, verdicts: dict[str, Verdict]) -> str:
+def summary(findings: Findings, verdicts: dict[str, Verdict]) -> str:
     """Return the text of ``report.json``."""
-    hours = facts.of_all["hours"]
+    hours = findings.of_all["hours"]
     found: dict[str, Any] = {
         "format": 1,
         "level": worst([each.level for each in verdicts.values()]),
-        "scope": str(facts.scope),
-        "compare": [str(each) for each in facts.compare] if facts.compare else None,
+        "scope": str(findings.scope),
+        "compare": [str(each) for each in findings.compare] if findings.compare else None,
         "since": _time(hours["first"]),
         "until": _time(hours["last"]),
         "verdicts": [{"name": title.lower(), **each._asdict()} for title, each in verdicts.items()],
         "totals": {
-            "messages": facts.files["messages"],
-            "files": facts.files["files"],
-            "bytes": facts.files["size"],
-            **{name: facts.totals[name] for name in ("devices", "names", "hours")},
+            "messages": findings.files["messages"],
+            "files": findings.files["files"],
+            "bytes": findings.files["size"],
+            **{name: findings.totals[name] for name in ("devices", "names", "hours")},
         },
-        "thresholds": facts.thresholds.as_dict(),
+        "thresholds": findings.thresholds.as_dict(),
     }
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from . import words
-from .facts import Facts
+from .findings import Findings
 from .thresholds import GREEN, LEVELS, RED
 
 
@@ -24,39 +24,43 @@ def worst(levels: list[str]) -> str:
     return max(levels, key=LEVELS.index, default=GREEN)
 
 
-def _judge(facts: Facts, verdict: str, text: str, measured: Mapping[str, float], **more: Any) -> Verdict:
+def _judge(
+    findings: Findings, verdict: str, text: str, measured: Mapping[str, float], **more: Any
+) -> Verdict:
     """Return a verdict on figures that have thresholds; ``more`` are figures that have none."""
-    limits = facts.thresholds.limits
+    limits = findings.thresholds.limits
     level = worst([limits(verdict, figure).level(value) for figure, value in measured.items()])
     return Verdict(level, text, {**measured, **more})
 
 
-def recordings(facts: Facts) -> Verdict:
+def recordings(findings: Findings) -> Verdict:
     """Are the recordings whole?"""
-    files = facts.files["files"]
-    ill = {health: count for health, count in facts.health.items() if health not in ("ok", "copy")}
+    files = findings.files["files"]
+    ill = {health: count for health, count in findings.health.items() if health not in ("ok", "copy")}
     if not files:
         return Verdict(RED, "There are no recordings in this scope.", {"files": 0, "damaged_files": 0})
     text = f"All {words.count(files, 'recording is', 'recordings are')} whole."
     if ill:
         kinds = ", ".join(f"{count} {health}" for health, count in sorted(ill.items()))
-        skipped = words.size(facts.files["skipped"])
+        skipped = words.size(findings.files["skipped"])
         text = (
             f"Of {words.count(files, 'recording', 'recordings')}, {kinds}:"
             f" {skipped} could not be used, the rest was."
         )
     measured = {"damaged_files": sum(ill.values())}
-    return _judge(facts, "recordings", text, measured, files=files, skipped_bytes=facts.files["skipped"])
+    return _judge(
+        findings, "recordings", text, measured, files=files, skipped_bytes=findings.files["skipped"]
+    )
 
 
-def answering(facts: Facts) -> Verdict:
+def answering(findings: Findings) -> Verdict:
     """Do requests get replies?"""
-    found = facts.all_outcomes
+    found = findings.all_outcomes
     failed = found["errors"] + found["status"] + found["unanswered"]
     known = failed + found["reply"]
     if not known:
         text = "Nobody has asked anything: there are no requests."
-        return _judge(facts, "answers", text, {"failed": 0.0}, requests=0)
+        return _judge(findings, "answers", text, {"failed": 0.0}, requests=0)
     text = (
         f"Of {words.count(known, 'request', 'requests')}, {words.share(found['reply'] / known)} got a reply,"
         f" {words.count(found['errors'], 'an error', 'an error')},"
@@ -66,21 +70,21 @@ def answering(facts: Facts) -> Verdict:
     unknown = found["incomplete"] + found["orphan"]
     if unknown:
         text += f" Of {words.number(unknown)} more the recording has only one half."
-    return _judge(facts, "answers", text, {"failed": failed / known}, requests=known, **found)
+    return _judge(findings, "answers", text, {"failed": failed / known}, requests=known, **found)
 
 
-def speed(facts: Facts) -> Verdict:
+def speed(findings: Findings) -> Verdict:
     """What is slow?"""
-    if not facts.latency:
-        return _judge(facts, "speed", "There are no replies to measure.", {"p99_s": 0.0}, name=None)
-    slowest = facts.latency[0]
+    if not findings.latency:
+        return _judge(findings, "speed", "There are no replies to measure.", {"p99_s": 0.0}, name=None)
+    slowest = findings.latency[0]
     text = (
         f"The slowest name is {slowest['name']}: half of its replies come within"
         f" {words.duration(slowest['p50_ns'])},"
         f" one in a hundred later than {words.duration(slowest['p99_ns'])};"
         f" the longest took {words.duration(slowest['longest_ns'])}."
     )
-    few = facts.thresholds.number("speed", "few_replies")
+    few = findings.thresholds.number("speed", "few_replies")
     p99_s = slowest["p99_ns"] / 1e9
     if slowest["answers"] < few:
         text = (
@@ -88,16 +92,16 @@ def speed(facts: Facts) -> Verdict:
             f" of {words.count(slowest['answers'], 'reply', 'replies')}."
         )
         p99_s = 0.0
-    elif facts.of_all["latency"]["few"]:
-        names = words.count(facts.of_all["latency"]["few"], "name has", "names have")
+    elif findings.of_all["latency"]["few"]:
+        names = words.count(findings.of_all["latency"]["few"], "name has", "names have")
         text += f" {names} fewer than {words.number(few)} replies, too few to judge by."
-    return _judge(facts, "speed", text, {"p99_s": p99_s}, name=slowest["name"], replies=slowest["answers"])
+    return _judge(findings, "speed", text, {"p99_s": p99_s}, name=slowest["name"], replies=slowest["answers"])
 
 
-def silence(facts: Facts) -> Verdict:
+def silence(findings: Findings) -> Verdict:
     """Who is silent?"""
-    found = facts.of_all["devices"]
-    since = words.duration(facts.thresholds.limits("silence", "behind_s").yellow * 1e9)
+    found = findings.of_all["devices"]
+    since = words.duration(findings.thresholds.limits("silence", "behind_s").yellow * 1e9)
     text = f"No device is more than {since} behind the latest recording."
     longest = found["longest"]
     if found["silent"]:
@@ -112,13 +116,13 @@ def silence(facts: Facts) -> Verdict:
         text += f" The clock{'s' * (wrong > 1)} of {clocks} wrong: when"
         text += f" {'these were' if wrong > 1 else 'it was'} heard is not known."
     measured = {"behind_s": longest["behind_s"] if longest else 0.0, "wrong_clocks": wrong}
-    return _judge(facts, "silence", text, measured, silent_devices=found["silent"])
+    return _judge(findings, "silence", text, measured, silent_devices=found["silent"])
 
 
-def losses(facts: Facts) -> Verdict:
+def losses(findings: Findings) -> Verdict:
     """What was lost?"""
-    lost, gaps = facts.losses["recorder_lost"], facts.losses["recording_gaps"]
-    full = facts.totals["full_queues"]
+    lost, gaps = findings.losses["recorder_lost"], findings.losses["recording_gaps"]
+    full = findings.totals["full_queues"]
     measured = {"lost_messages": lost, "holes": gaps, "refused_minutes": full}
     parts = []
     if lost:
@@ -129,81 +133,81 @@ def losses(facts: Facts) -> Verdict:
     if full:
         parts.append(f"in {words.count(full, 'minute', 'minutes')} messages were refused or went unseen")
     text = ", ".join(parts) or "no queue was full, and the recordings have no holes"
-    return _judge(facts, "losses", f"{text[0].upper()}{text[1:]}.", measured)
+    return _judge(findings, "losses", f"{text[0].upper()}{text[1:]}.", measured)
 
 
-def availability(facts: Facts) -> Verdict:
+def availability(findings: Findings) -> Verdict:
     """Were repliers there?"""
-    found = facts.of_all["repliers"]
-    away, left = found["away"], facts.of_all["crashes"]["requests"]
+    found = findings.of_all["repliers"]
+    away, left = found["away"], findings.of_all["crashes"]["requests"]
     text = "Every replier was there all the time."
-    if not facts.repliers and not facts.crashes:
+    if not findings.repliers and not findings.crashes:
         text = "No replier came or went while this was recorded."
     if away:
-        worst_one = facts.repliers[0]
+        worst_one = findings.repliers[0]
         text = (
             f"{words.count(away, 'replier was', 'repliers were')} not there all the time;"
             f" {worst_one['name']} on {worst_one['device']} for {words.share(worst_one['bound'])} of it."
         )
-    if facts.crashes:
+    if findings.crashes:
         text += (
-            f" {words.count(facts.totals['crashes'], 'replier', 'repliers')} left"
+            f" {words.count(findings.totals['crashes'], 'replier', 'repliers')} left"
             f" {words.count(left, 'request', 'requests')} unanswered when they went."
         )
-    measured = {"away": found["longest_away"], "crashes": facts.totals["crashes"]}
-    return _judge(facts, "repliers", text, measured, repliers_away=away, requests_left=left)
+    measured = {"away": found["longest_away"], "crashes": findings.totals["crashes"]}
+    return _judge(findings, "repliers", text, measured, repliers_away=away, requests_left=left)
 
 
-def change(facts: Facts) -> Verdict:
+def change(findings: Findings) -> Verdict:
     """What changed?"""
-    if not facts.odd:
+    if not findings.odd:
         text = "No hour was unlike the same hour of earlier days, as far as there are enough of these."
-        return _judge(facts, "changes", text, {"odd_hours": 0})
-    row = facts.odd[0]
+        return _judge(findings, "changes", text, {"odd_hours": 0})
+    row = findings.odd[0]
     more = "more" if row["deviations"] > 0 else "fewer"
     text = (
-        f"{words.count(facts.totals['odd'], 'hour was', 'hours were')} unlike the same hour of earlier days."
-        " The oddest:"
+        f"{words.count(findings.totals['odd'], 'hour was', 'hours were')} unlike the same hour of earlier"
+        " days. The oddest:"
         f" {row['device']} at {words.moment(row['period'])} sent {words.number(row['messages'])} messages"
         f" {row['name']}, {more} than the usual {words.number(row['usual'])}."
     )
-    return _judge(facts, "changes", text, {"odd_hours": facts.totals["odd"]})
+    return _judge(findings, "changes", text, {"odd_hours": findings.totals["odd"]})
 
 
-def traffic(facts: Facts) -> str:
+def traffic(findings: Findings) -> str:
     """How much is there?"""
-    if not facts.names:
+    if not findings.names:
         return "There is no traffic in this scope."
-    total = facts.of_all["hours"]["messages"]
-    first = facts.names[0]
+    total = findings.of_all["hours"]["messages"]
+    first = findings.names[0]
     return (
-        f"{words.number(total)} messages of {words.count(facts.totals['names'], 'name', 'names')} in"
-        f" {words.count(facts.totals['hours'], 'hour', 'hours')};"
+        f"{words.number(total)} messages of {words.count(findings.totals['names'], 'name', 'names')} in"
+        f" {words.count(findings.totals['hours'], 'hour', 'hours')};"
         f" {words.share(first['messages'] / total)} of them are {first['name']}."
     )
 
 
-def talking(facts: Facts) -> str:
+def talking(findings: Findings) -> str:
     """Who talks most?"""
-    if not facts.talkers:
+    if not findings.talkers:
         return "Nobody."
-    first = facts.talkers[0]
+    first = findings.talkers[0]
     return (
         f"KSock {first['from']} on {first['device']} sends most:"
         f" {words.share(first['share'])} of the messages of its bus since recording began."
     )
 
 
-def comparing(facts: Facts) -> str:
+def comparing(findings: Findings) -> str:
     """What is different?"""
-    changed = facts.of_all["compared"]["changed"]
+    changed = findings.of_all["compared"]["changed"]
     if not changed:
         return "There are no replies on both sides to compare."
     return f"Latency changed most for {changed['name']}: p99 is {changed['times']:.3g} times what it was."
 
 
 #: What the report begins with, in this order
-AT_A_GLANCE: tuple[tuple[str, Callable[[Facts], Verdict]], ...] = (
+AT_A_GLANCE: tuple[tuple[str, Callable[[Findings], Verdict]], ...] = (
     ("Recordings", recordings),
     ("Answers", answering),
     ("Speed", speed),

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tables that are made of others: conversations, events, aggregates."""

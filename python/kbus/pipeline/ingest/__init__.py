@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Captures become rows of ``messages``, ``files`` and ``stretches``, each message once."""

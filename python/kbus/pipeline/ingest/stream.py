@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""``stream``: captures become rows as they are uploaded, each message once, also when it is killed at any
+moment.
+
+Spark says which parts of which files are new, and remembers it in its checkpoint. Taking these in is a step
+as any other, which the log of the tables has or has not; its entry names the batch, so that one that Spark
+gives again, not knowing that it was done, is not done again.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Optional
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kbus.capture.blocks import Damage
+from kbus.capture.input import open_file
+from kbus.cli.ksocks import EndSignals
+
+from ..decode.paths import Upload, existing, has_scheme
+from ..decode.scan import Piece, Range, scan_part
+from ..source.streaming import FORGOTTEN, section_at
+from ..tables import tasks
+from ..tables.warehouse import Warehouse
+from .batch import SPLIT, Ingested, rounds, take
+from .loading import Inspected
+
+# How often it is asked whether it shall end, in seconds.
+_LOOK = 1
+
+
+@dataclass
+class Followed:
+    """What ``stream`` did."""
+
+    batches: int = 0
+    messages: int = 0
+
+
+def follow(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    inbox: str,
+    checkpoint: str,
+    every: int,
+    max_bytes: Optional[int] = None,
+    once: bool = False,
+) -> Followed:
+    """Take what comes to the directory ``inbox`` into the tables, until it is stopped, or what is there if
+    ``once``.
+
+    ``checkpoint`` is a directory in which Spark remembers how far it is, ``every`` are seconds.
+    """
+    done = Followed()
+    # Not by an exception: where that breaks off a call to Spark, Py4J has all its connections closed,
+    # sometimes also the one that the next call opens: https://github.com/py4j/py4j/pull/538.
+    with EndSignals() as signals:
+        stream = spark.readStream.format("kbus").option("ranges", "true")
+        if max_bytes:
+            stream = stream.option("maxBytes", max_bytes)
+        take_batch = partial(_take_batch, warehouse=warehouse, checkpoint=checkpoint, done=done)
+        writer = stream.load(inbox).writeStream.option("checkpointLocation", checkpoint)
+        writer = writer.foreachBatch(take_batch)
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{every} seconds")
+        query = writer.start()
+        while not signals.came and not query.awaitTermination(_LOOK):
+            pass
+        query.stop()
+    return done
+
+
+def _take_batch(batch: DataFrame, number: int, warehouse: Warehouse, checkpoint: str, done: Followed) -> None:
+    snapshot = warehouse.snapshot()
+    last = snapshot.notes.get("stream", {})
+    # Spark's checkpoint may be where only Spark can write.
+    key = checkpoint if has_scheme(checkpoint) else str(Path(checkpoint).resolve())
+    if number <= last.get(key, -1):
+        return
+    files: dict[str, Inspected] = {}
+    for row in batch.collect():
+        each = files.setdefault(row.path, Inspected(Upload(row.path, row.end, 0)))
+        try:
+            with open_file(existing(row.path)) as file:
+                status = os.fstat(file.fileno())
+                each.upload = Upload(row.path, status.st_size, status.st_mtime_ns)
+                section = section_at(file, -1 if row.section is None else row.section, row.begin)
+        except OSError as error:
+            each.error = error.strerror or str(error)
+            continue
+        if row.section is None:
+            each.damage.add(Damage(row.begin, row.end - row.begin, FORGOTTEN))
+        else:
+            each.ranges.append(Range(row.begin, row.end, section))
+    taken = Ingested()
+    sections = tasks.run(batch.sparkSession, _captures, list(files.values()), "looking at files")
+    for each, captures in zip(files.values(), sections):
+        each.captures = captures
+    todo = rounds(list(files.values()))
+    for index, some in enumerate(todo):
+        is_last = index == len(todo) - 1
+        note = {**last, key: number} if is_last else last
+        snapshot = take(batch.sparkSession, warehouse, snapshot, some, SPLIT, taken, note=note)
+    done.batches += 1
+    done.messages += taken.messages
+
+
+def _captures(each: Inspected) -> list[str]:
+    """Return the sections of the parts of a file that are to be read."""
+    captures: dict[str, None] = {}
+    for part in each.ranges:
+        # What can't be opened, loading tells.
+        with suppress(OSError), open_file(existing(each.upload.path)) as file:
+            found = scan_part(file, part)
+            captures.update((one.section.capture, None) for one in found if isinstance(one, Piece))
+    return list(captures)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""What the report tells, gathered from the answers: plain values, few enough for a person to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Optional
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from . import answers, devices, words
+from .history import add_history
+from .scope import Scope, Tables
+from .thresholds import Thresholds
+
+Row = dict[str, Any]
+#: Rows of a table in the report
+MOST = 12
+#: Days before the latest hour of which the report shows the hours
+DAYS = 60
+
+
+@dataclass
+class Findings:
+    """The answers, as lists of rows. A list may be cut.
+
+    ``totals`` says by the name of a list how many rows there are, ``of_all`` what holds for all of them.
+    Sentences are about these.
+    """
+
+    scope: Scope
+    compare: Optional[tuple[Scope, Scope]]
+    thresholds: Thresholds
+    totals: dict[str, int]
+    of_all: dict[str, Row]
+    health: dict[str, int]
+    files: Row
+    devices: list[Row]
+    hours: list[Row]
+    device_lines: dict[str, list[int]]
+    device_names: dict[str, list[Row]]
+    names: list[Row]
+    talkers: list[Row]
+    sizes: list[Row]
+    latency: list[Row]
+    outcomes: list[Row]
+    all_outcomes: Row
+    repliers: list[Row]
+    crashes: list[Row]
+    listeners: list[Row]
+    backlogs: list[Row]
+    full_queues: list[Row]
+    losses: Row
+    odd: list[Row]
+    compared: list[Row]
+
+
+def gather(
+    tables: Tables, scope: Scope, compare: Optional[tuple[Scope, Scope]], thresholds: Thresholds
+) -> Findings:
+    """Return what there is to tell of these tables."""
+    totals: dict[str, int] = {}
+    of_all: dict[str, Row] = {}
+
+    def top(name: str, rows: DataFrame, *order: Any, most: int = MOST, **values: Column) -> list[Row]:
+        rows = rows.cache()
+        try:
+            sums = (value.alias(key) for key, value in values.items())
+            of_all[name] = one(rows.agg(F.count("*").alias("rows"), *sums))
+            totals[name] = of_all[name]["rows"]
+            return [row.asDict() for row in rows.orderBy(*order).limit(most).collect()]
+        finally:
+            rows.unpersist()
+
+    def one(rows: DataFrame) -> Row:
+        return {key: value or 0 for key, value in rows.collect()[0].asDict().items()}
+
+    def down(name: str) -> Any:
+        return F.col(name).desc_nulls_last()
+
+    files = tables["files"]
+    names = (
+        tables["traffic_hour"]
+        .groupBy("name")
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            F.countDistinct("device").alias("devices"),
+        )
+    )
+    is_silent = F.col("behind_s") > thresholds.limits("silence", "behind_s").yellow
+    is_away = 1 - F.col("bound") > thresholds.limits("repliers", "away").yellow
+    is_few = F.col("answers") < thresholds.number("speed", "few_replies")
+    listed = top(
+        "devices", devices.about(tables, is_silent), down("trouble"), "device",
+        most=devices.MOST_DEVICES,
+        silent=F.count_if(is_silent),
+        longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
+        wrong_clocks=F.count_if(~F.col("is_clock_right")),
+    )  # fmt: skip
+    shown = [row["device"] for row in listed]
+    of_all["hours"], listed_hours = _hours(answers.hours(tables))
+    totals["hours"] = of_all["hours"]["rows"]
+    add_history(tables, listed_hours)
+    compared: list[Row] = []
+    if compare:
+        before, after = (tables.within(each) for each in compare)
+        times = F.try_divide("p99_ns_after", "p99_ns_before")
+        factor = F.greatest(times, F.try_divide(F.lit(1.0), times))
+        compared = top(
+            "compared", answers.compared(before, after), down("messages_after"), "name",
+            most=2 * MOST,
+            changed=F.max(F.when(times > 0, F.struct(factor, "name", times.alias("times")))),
+        )  # fmt: skip
+    return Findings(
+        scope=scope,
+        compare=compare,
+        thresholds=thresholds,
+        totals=totals,
+        of_all=of_all,
+        health={row.health: row["count"] for row in files.groupBy("health").count().collect()},
+        files=one(
+            files.agg(
+                F.count("*").alias("files"),
+                F.sum("size").alias("size"),
+                F.sum("messages").alias("messages"),
+                F.sum("damaged").alias("damaged"),
+                F.sum("skipped").alias("skipped"),
+            )
+        ),
+        devices=listed,
+        hours=listed_hours,
+        device_lines=devices.lines(tables, shown, listed_hours),
+        device_names=devices.names(tables, shown),
+        names=top("names", names, down("messages"), "name"),
+        talkers=top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
+        sizes=top(
+            "sizes",
+            answers.sizes(tables).groupBy("size").agg(F.sum("messages").alias("messages")),
+            "size",
+            most=40,
+        ),
+        latency=top(
+            "latency",
+            answers.latency(tables, ("name",)),
+            is_few,
+            down("p99_ns"),
+            "name",
+            few=F.count_if(is_few),
+        ),
+        outcomes=top("outcomes", answers.outcomes(tables, ("name",)), down("failed"), "name"),
+        all_outcomes=one(
+            answers.outcomes(tables).agg(
+                *(F.sum(column).alias(column) for column in answers.OUTCOMES.values())
+            )
+        ),
+        repliers=top(
+            "repliers",
+            answers.repliers(tables),
+            F.col("bound").asc_nulls_last(),
+            "device",
+            "name",
+            away=F.count_if(is_away),
+            longest_away=F.max(1 - F.col("bound")),
+        ),
+        crashes=top(
+            "crashes",
+            answers.crashes(tables),
+            down("requests"),
+            "device",
+            "ksock",
+            requests=F.sum("requests"),
+        ),
+        backlogs=top("backlogs", answers.backlogs(tables), down("waiting"), "device", "replier"),
+        listeners=top("listeners", answers.slow_listeners(tables), down("messages"), "device"),
+        full_queues=top("full_queues", answers.full_queues(tables), down("unseen"), "device", "period"),
+        losses=one(
+            tables["events"].agg(
+                F.sum(F.when(F.col("kind") == "recorder_lost", F.col("count"))).alias("recorder_lost"),
+                F.sum(F.when(F.col("kind") == "recording_gap", 1)).alias("recording_gaps"),
+            )
+        ),
+        odd=top(
+            "odd", answers.odd_hours(tables), F.abs(F.col("deviations")).desc(), "device", "name", "period"
+        ),
+        compared=compared,
+    )
+
+
+def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
+    """Return what holds for all hours, and those of the last DAYS, by time.
+
+    ``first`` and ``last`` are the first and last hour of clocks that are right, if there is any.
+    """
+    period = F.col("period")
+    by_period = hours.groupBy("period").agg(
+        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
+    )
+    right = F.when(answers.is_possible(period), period)
+    by_period = by_period.cache()
+    try:
+        (found,) = by_period.agg(
+            F.count("*").alias("rows"),
+            F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
+            F.coalesce(F.min(right), F.min("period")).alias("first"),
+            F.coalesce(F.max(right), F.max("period")).alias("last"),
+        ).collect()
+        if not found.rows:
+            return found.asDict(), []
+        last = words.utc(found.last)
+        is_shown = (period > F.lit(last - timedelta(days=DAYS))) & (period <= F.lit(last))
+        rows = by_period.where(is_shown).orderBy("period").collect()
+        return found.asDict(), [{**row.asDict(), "period": words.utc(row.period)} for row in rows]
+    finally:
+        by_period.unpersist()
