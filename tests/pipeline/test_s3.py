@@ -89,7 +89,7 @@ def both(
             ["stream", "--once", "--checkpoint", f"{where}/checkpoint", *tables, str(captures)],
             ["conversations", *tables],
             ["aggregate", *tables],
-            ["compact", *tables],
+            ["tidy", *tables],
             ["ingest", *there, "--buckets", "2", str(captures)],
             ["conversations", *there],
             ["aggregate", *there],

@@ -17,7 +17,7 @@ from kbus.pipeline.ingest.batch import ingest
 from kbus.pipeline.tables import schemas
 from kbus.pipeline.tables.parts import WarehouseError
 from kbus.pipeline.tables.steps import Entry
-from kbus.pipeline.tables.upkeep import clear, compact
+from kbus.pipeline.tables.upkeep import clear, tidy
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.warehouses import a_file, asked, directory, rows, tables
@@ -30,7 +30,7 @@ WEEK = 7 * 24 * HOUR
 
 def test_small_files_are_put_together(spark: SparkSession, tables: Warehouse) -> None:
     before = rows(tables)
-    done = compact(spark, tables)
+    done = tidy(spark, tables)
     now = tables.snapshot()
     partitions = {table: {part.partition for part in now.of(table)} for table in schemas.TABLES}
     assert {table: len(now.of(table)) for table in schemas.TABLES} == {
@@ -39,18 +39,18 @@ def test_small_files_are_put_together(spark: SparkSession, tables: Warehouse) ->
     assert done.before > done.after > 0
     assert rows(tables) == before
     assert polars.read_delta(str(directory(tables) / "messages")).height == sum(before["messages"].values())
-    again = compact(spark, tables)
+    again = tidy(spark, tables)
     assert (again.before, again.after) == (0, 0)
 
 
 def test_putting_together_makes_nothing_new(spark: SparkSession, tables: Warehouse) -> None:
-    compact(spark, tables)
+    tidy(spark, tables)
     assert derived.make_conversations(spark, tables).partitions == 0
     assert derived.make_aggregates(spark, tables).partitions == 0
 
 
 def test_what_comes_after_it_is_made(spark: SparkSession, tables: Warehouse, tmp_path: Path) -> None:
-    compact(spark, tables)
+    tidy(spark, tables)
     (tmp_path / "late.pcapng").write_bytes(capture(asked(range(1, 11)), info("late")))
     ingest(spark, tables, [str(tmp_path / "late.pcapng")])
     assert derived.make_conversations(spark, tables).partitions == 1
@@ -62,7 +62,7 @@ def test_putting_together_beside_others(spark: SparkSession, tables: Warehouse) 
     snapshot = tables.snapshot()
     adds = Entry("adds", a_file(tables, "files"))
     replaces = Entry("replaces", a_file(tables, "files"), snapshot.of("files")[:1])
-    compact(spark, tables)
+    tidy(spark, tables)
     assert len(tables.commit(adds, snapshot).of("files")) == 2
     with pytest.raises(WarehouseError, match="somebody else"):
         tables.commit(replaces, snapshot)
@@ -71,7 +71,7 @@ def test_putting_together_beside_others(spark: SparkSession, tables: Warehouse) 
 def test_many_steps_are_a_few_files(spark: SparkSession, tables: Warehouse) -> None:
     steps = directory(tables) / "steps"
     assert len(DeltaTable(steps).file_uris()) == tables.snapshot().version + 1
-    compact(spark, tables)
+    tidy(spark, tables)
     assert len(DeltaTable(steps).file_uris()) == 1
     found = polars.read_delta(str(steps)).sort("step")
     assert found["step"].to_list() == list(range(tables.snapshot().version + 1))

@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     _ingest_options(one)
     _within_option(one)
     _report_options(one)
-    add("compact", "Put small files of the tables together, and delete those that nobody needs.")
+    add("tidy", "Put small files of the tables together, and delete those that nobody needs.")
     for name, says in (
         ("check", "Look whether all files of the tables are there, and whole."),
         ("repair", "Have the tables do without files that are missing or not whole."),

@@ -30,7 +30,7 @@ from .tables.parts import WarehouseError
 from .tables.repair import repair
 from .tables.stores import store
 from .tables.upgrade import upgrade
-from .tables.upkeep import clear, compact
+from .tables.upkeep import clear, tidy
 from .tables.warehouse import Warehouse
 
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     )
     spark = session.start("kbus-pipeline", args.master, dict(args.conf))
     try:
-        if args.command not in ("report", "compact"):
+        if args.command not in ("report", "tidy"):
             clear(warehouse)
         for step in STEPS[args.command]:
             with _shown(spark, step, args.quiet):
@@ -108,7 +108,7 @@ STEPS = {
     "aggregate": ("aggregate",),
     "report": ("report",),
     "stream": ("stream",),
-    "compact": ("compact",),
+    "tidy": ("tidy",),
     "run": ("ingest", "conversations", "aggregate", "report"),
 }
 
@@ -208,11 +208,11 @@ def _stream(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
     return f"stream: {batches}, {messages}{passed_over}; {_seconds(begin)}"
 
 
-def _compact(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
+def _tidy(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
     begin = time.monotonic()
-    done = compact(spark, warehouse)
+    done = tidy(spark, warehouse)
     return (
-        f"compact: {done.before:,} files are {done.after:,} now, {done.cleared:,} files deleted;"
+        f"tidy: {done.before:,} files are {done.after:,} now, {done.cleared:,} files deleted;"
         f" {_seconds(begin)}"
     )
 
@@ -255,6 +255,6 @@ _DO = {
     "aggregate": _aggregate,
     "report": _report,
     "stream": _stream,
-    "compact": _compact,
+    "tidy": _tidy,
 }
 _WITHOUT_SPARK = {"check": _check, "repair": _repair, "upgrade": _upgrade}

@@ -188,7 +188,7 @@ PARTITIONS = (
 #: What holds the tables together: which step did what
 STEPS = (
     Column("step", "bigint", "its number, one more than that of the step before"),
-    Column("name", "string", "ingest, stream, conversations, aggregate, compact, repair, upgrade"),
+    Column("name", "string", "ingest, stream, conversations, aggregate, tidy, repair, upgrade"),
     Column("time", "timestamp", "when it was published"),
     Column("tables", "array<string>", "the tables that it changed"),
     Column("changes", "string", "JSON: the files that came and went"),

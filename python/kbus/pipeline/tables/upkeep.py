@@ -28,20 +28,20 @@ _LOTS = 50
 
 
 @dataclass
-class Compacted:
-    """What ``compact`` did: files that it has put into others, these, and files that it has deleted."""
+class Tidied:
+    """What ``tidy`` did: files that it has put into others, these, and files that it has deleted."""
 
     before: int = 0
     after: int = 0
     cleared: int = 0
 
 
-def compact(spark: SparkSession, warehouse: Warehouse) -> Compacted:
+def tidy(spark: SparkSession, warehouse: Warehouse) -> Tidied:
     """Put small files of a partition together, and delete what nobody needs. Raises WarehouseError.
 
     Steps may go on beside it. One that would replace the same files fails, or this does.
     """
-    done = Compacted()
+    done = Tidied()
     for table in schemas.TABLES:
         snapshot = warehouse.snapshot()
         lots = _lots(snapshot.of(table))
@@ -50,7 +50,7 @@ def compact(spark: SparkSession, warehouse: Warehouse) -> Compacted:
             function = partial(_put_together, warehouse.root, table)
             made = tasks.run(spark, function, together, f"putting files of {table} together")
             add, remove = [part for each in made for part in each], [part for lot in lots for part in lot]
-            warehouse.commit(Entry("compact", add, remove, is_data=False), snapshot)
+            warehouse.commit(Entry("tidy", add, remove, is_data=False), snapshot)
             done.before += len(remove)
             done.after += len(add)
     _shorten(warehouse, warehouse.snapshot())
