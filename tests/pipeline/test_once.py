@@ -146,14 +146,14 @@ def readable(path: Path) -> list[Heard]:
     with Reader(path, strict=False) as reader:
         return [
             Heard(
-                findings.section.info["device"],
-                findings.sequence,
-                findings.bus,
-                findings.mono_ns,
-                findings.lost,
+                facts.section.info.get("device", ""),
+                facts.sequence,
+                facts.bus,
+                facts.mono_ns,
+                facts.lost,
             )
-            for _, _, findings in reader
-            if findings.bus is not None
+            for _, _, facts in reader
+            if facts.bus is not None
         ]
 
 

@@ -170,7 +170,7 @@ FOLLOW = [sys.executable, "-m", "kbus.pipeline", *STREAM]
 _KILLED = """
 import os, signal, sys
 from kbus.pipeline import cli
-from kbus.pipeline.warehouse import Warehouse
+from kbus.pipeline.tables.warehouse import Warehouse
 
 def commit(*words, commit=Warehouse.commit):
     commit(*words)
