@@ -10,12 +10,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(DOCS)]
 
 import manual  # noqa: E402
 
-from kbus.version import VERSION  # noqa: E402
+from kbus import __version__  # noqa: E402
 
 project = "KBUS"
 author = "The KBUS founders"
 copyright = author
-release = version = VERSION
+release = version = __version__
 
 extensions = ["sphinx.ext.autodoc", "generated", "manual", "pipeline_docs"]
 exclude_patterns = ["examples"]
@@ -34,5 +34,5 @@ man_pages = [(page.document, page.name, page.says, author, page.section) for pag
 # class of the command, which is no API.
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|io|pathlib)\..*|os\.PathLike|Clock"),
-    ("py:class", r"kbus\.messages\._M|kbus\.handlers\..*|kbus\.testing\.bus\._B"),
+    ("py:class", r"kbus\.messages\._M|kbus\._handlers\..*|kbus\.testing\.bus\._B"),
 ]

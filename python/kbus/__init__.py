@@ -11,10 +11,11 @@
         print(listener.wait_for_msg(timeout=1))
 """
 
+from ._ids import MessageId, OrigFrom
+from ._settings import PeerInfo
+from ._transfer import Batch
 from .bindings import read_bindings
 from .errors import ReplierError, SendManyError, StatusError, StopServing
-from .events import split_replier_bind_event_data
-from .ids import MessageId, OrigFrom
 from .ksock import Ksock
 from .messages import (
     Announcement,
@@ -24,11 +25,12 @@ from .messages import (
     Request,
     Status,
     reply_to,
+    split_replier_bind_event_data,
     stateful_request,
 )
 from .service import Service
-from .settings import PeerInfo
-from .transfer import Batch
+
+__version__ = "0.1.0"
 
 __all__ = [
     "Announcement",

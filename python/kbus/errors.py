@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from .ids import MessageId
+from ._ids import MessageId
 from .messages import Data, Message, Status
 
 

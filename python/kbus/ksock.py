@@ -12,17 +12,18 @@ from io import FileIO
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Optional, TypeVar, Union
 
-from . import abi, ioctls
-from .answering import deliver
+from . import _abi as abi
+from . import _ioctls as ioctls
+from ._answering import deliver
+from ._device import open_device
+from ._failed import error_of, is_good
+from ._ids import MessageId
+from ._inbox import Inbox
+from ._settings import Settings
+from ._transfer import Batch, Taken, Transfer, deadline_after
 from .bindings import read_bindings as read_bindings
-from .device import open_device
 from .errors import SendManyError
-from .failed import error_of, is_good
-from .ids import MessageId
-from .inbox import Inbox
 from .messages import Data, Message, Reply, Request
-from .settings import Settings
-from .transfer import Batch, Taken, Transfer, deadline_after
 
 if TYPE_CHECKING:
     from .service import Service
@@ -544,7 +545,7 @@ def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Me
 
 def _refusals() -> ModuleType:
     # It takes as long as a third of the package, and is for what goes wrong.
-    from . import refusals
+    from . import _refusals as refusals
 
     return refusals
 

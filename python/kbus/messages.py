@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Messages as values: Message, its four subclasses, and functions that make one from another."""
+"""Messages as values: Message, its four subclasses, and functions that make one from another or read one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Optional, TypeVar, Union
 
-from . import abi, wire
-from .events import split_replier_bind_event_data as split_replier_bind_event_data
-from .ids import MessageId as MessageId
-from .ids import OrigFrom as OrigFrom
+from . import _abi as abi
+from . import _wire as wire
+from ._ids import MessageId as MessageId
+from ._ids import OrigFrom as OrigFrom
 
 #: What can be the data of a message. Numbers are bytes; None and no bytes are the same.
 Data = Union[str, bytes, bytearray, memoryview, Sequence[int], None]
@@ -509,3 +509,19 @@ def _checked_pair(what: str, pair: Optional[_Pair], kind: type[_Pair]) -> Option
     if not isinstance(pair, kind):
         raise TypeError(f"{what} is a {kind.__name__}, not {type(pair).__name__}")
     return pair
+
+
+def split_replier_bind_event_data(data: Optional[bytes]) -> tuple[bool, int, str]:
+    """Return ``(is_bind, binder, name)`` from the data of a ``$.KBUS.ReplierBindEvent``.
+
+    ``is_bind`` is False for an unbind, ``binder`` the KSock id of the replier, ``name`` what it
+    bound. Raises ValueError for data of another form. Source: semantics, rule 32.
+    """
+    data = data or b""
+    if len(data) < abi.BIND_EVENT.size:
+        raise ValueError(f"not a replier bind event: {len(data)} bytes of data")
+    is_bind, binder, name_len = abi.BIND_EVENT.unpack_from(data)
+    name = data[abi.BIND_EVENT.size :]
+    if len(name) != abi.padded(name_len):
+        raise ValueError(f"not a replier bind event: {len(name)} bytes for a name of {name_len}")
+    return bool(is_bind), binder, name[:name_len].decode()

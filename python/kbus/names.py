@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from . import abi
+from . import _abi as abi
 
 WILDCARDS = ("*", "%")
 #: How names begin that only KBUS gives to messages, and programs only to replies. Source: semantics, rule 5.

@@ -29,15 +29,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
-from .answering import Outcome, log_failure, outcome_of, outcome_of_error
+from ._answering import Outcome, log_failure, outcome_of, outcome_of_error
+from ._failed import failed_reply
+from ._handlers import Handlers, Handling
 from .errors import ReplierError, StopServing
-from .failed import failed_reply
-from .handlers import Handlers, Handling
 from .messages import Message, Reply
 
 if TYPE_CHECKING:
+    from ._transfer import Taken
     from .ksock import Ksock
-    from .transfer import Taken
 
 #: Is given a message; gives the data of the reply, at once or when it is awaited.
 Handler = Callable[[Message], Any]

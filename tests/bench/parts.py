@@ -15,7 +15,8 @@ from array import array
 from collections.abc import Callable
 from fcntl import ioctl
 
-from kbus import Announcement, Ksock, abi
+from kbus import Announcement, Ksock
+from kbus import _abi as abi
 from kbus.messages import received
 from tests.kernel.transfer import ARGUMENT, NOW
 

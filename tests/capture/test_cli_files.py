@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Announcement, Message, MessageId, Reply, Request, Status, abi
+from kbus import Announcement, Message, MessageId, Reply, Request, Status
+from kbus import _abi as abi
 from kbus.capture import pcapng
 from kbus.capture.files import Files, Policy
 from kbus.capture.summary import summarize

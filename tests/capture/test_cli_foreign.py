@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Status, abi
+from kbus import Status
+from kbus import _abi as abi
 
 from .captures import capture, numbered, read
 from .test_cli_files import run

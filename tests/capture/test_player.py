@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from kbus import Message, MessageId, OrigFrom, Reply, Request, Status
+from kbus._failed import FAILED
 from kbus.capture import Facts, Record, Section
 from kbus.capture.player import Casting, timed
-from kbus.failed import FAILED
 from tests.python import strategies
 
 from .captures import INFO, START

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbus import Message, MessageId, abi
+from kbus import Message, MessageId
+from kbus import _abi as abi
 from kbus.capture import Frame, Reader, Writer, frame, pcapng
 from kbus.capture.frame import Origin
 from tests.python import strategies

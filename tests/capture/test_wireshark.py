@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kbus import Announcement, Data, Message, MessageId, OrigFrom, Reply, Request, Status, abi
+from kbus import Announcement, Data, Message, MessageId, OrigFrom, Reply, Request, Status
+from kbus import _abi as abi
 from kbus.capture import Frame, Writer, frame, pcapng
 from kbus.capture.header import recording_of
 from kbus.cli.lines import as_line
-from kbus.cli.printable import printable
+from kbus.terminal.output import printable
 from tests.capture.captures import INFO, START, as_recorded, capture, read
 from tests.capture.tshark import fields, tshark
 from tests.python.strategies import messages

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus.cli import main, options
+from kbus.cli import main
+from kbus.terminal import options
 
 #: A device that nobody has: rule 33 allows 256 of them.
 MISSING = "999"

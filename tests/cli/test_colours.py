@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from kbus import Announcement, Ksock, Message, Request, inspect, reply_to
-from kbus.failed import FAILED, failed_reply
+from kbus._failed import FAILED, failed_reply
 from tests.kernel.helpers import wait_until
 
 COUNT = 6

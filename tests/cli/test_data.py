@@ -14,8 +14,8 @@ from typing import Optional
 import pytest
 
 from kbus import Announcement
-from kbus.cli.data import given_data
-from kbus.cli.output import StdoutClosed, flush, put, put_json, put_line, put_table, say
+from kbus.terminal.data import given_data
+from kbus.terminal.output import StdoutClosed, flush, put, put_json, put_line, put_table, say
 from tests.capture.captures import capture
 
 

@@ -11,12 +11,12 @@ import sys
 
 import pytest
 
-from kbus.cli import output
-from kbus.cli.ksocks import EndSignals, polled
+from kbus.terminal import output
+from kbus.terminal.signals import EndSignals, polled
 
 TWICE = """
 import os, signal, sys, time
-from kbus.cli.ksocks import EndSignals
+from kbus.terminal.signals import EndSignals
 number = signal.Signals(int(sys.argv[1]))
 with EndSignals() as signals:
     print("said", end="")
@@ -94,7 +94,7 @@ def test_rule_a_signal_that_comes_while_others_are_taken_wakes_once(monkeypatch:
 
     with EndSignals(signal.SIGUSR1, signal.SIGHUP) as signals:
         signal.raise_signal(signal.SIGUSR1)
-        monkeypatch.setattr("kbus.cli.ksocks.os.read", read)
+        monkeypatch.setattr("kbus.terminal.signals.os.read", read)
         assert signals.take_others() == {signal.SIGUSR1, signal.SIGHUP}
         assert signals.take_others() == set()
         assert select.select([signals], [], [], 0) == ([], [], [])

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kbus import inspect, refusals
-from kbus.cli.failures import Failure, bind_failure, open_failure, proc_failure, send_failure
+from kbus import _refusals as refusals
+from kbus import inspect
+from kbus.terminal.failures import Failure, bind_failure, open_failure, proc_failure, send_failure
 
 
 def failed(number: int, filename: str = "") -> OSError:

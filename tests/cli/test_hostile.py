@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from kbus import Announcement, inspect
+from kbus._processes import command_of
 from kbus.capture import Frame, Writer
 from kbus.cli import SUBCOMMANDS, main
 from kbus.cli.bindings import _Screen as BindingsScreen
 from kbus.cli.lines import as_line
 from kbus.cli.logs import parse
-from kbus.cli.output import put_line
 from kbus.cli.peers import Peer
 from kbus.cli.record import _tell
 from kbus.cli.top.page import Page
 from kbus.inspect import Binding
-from kbus.processes import command_of
+from kbus.terminal.output import put_line
 from tests.capture.captures import INFO, START, capture
 from tests.cli.test_proc_text import DEVICE, KSOCK
 from tests.cli.test_top_page import look

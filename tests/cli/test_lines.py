@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status
-from kbus.cli.lines import CLOCKS, Clock, as_json, as_line
+from kbus.cli.lines import as_json, as_line
+from kbus.terminal.times import CLOCKS, TimeStyle
 
 ID = MessageId(0, 12)
 
@@ -178,7 +179,7 @@ TIMES = [5_000_000_001, 5_000_000_003, 6_500_000_000, 6_000_000_000]
     ],
 )
 def test_clocks(way: str, expected: list[str]) -> None:
-    clock = Clock(way)
+    clock = TimeStyle(way)
     assert [clock.text(each) for each in TIMES] == expected
 
 
@@ -186,7 +187,7 @@ def test_clock_with_dates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:
-        assert Clock("date").text(1_700_000_000_123_456_789) == "2023-11-15 00:13:20.123456789"
+        assert TimeStyle("date").text(1_700_000_000_123_456_789) == "2023-11-15 00:13:20.123456789"
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -195,4 +196,4 @@ def test_clock_with_dates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_other_clock() -> None:
     assert CLOCKS == ("abs", "delta", "zero", "date")
     with pytest.raises(ValueError, match="'noon'"):
-        Clock("noon")
+        TimeStyle("noon")

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbus import Announcement, Message, MessageId
-from kbus.cli.lines import Clock, as_line
+from kbus.cli.lines import as_line
 from kbus.cli.logs import Logged, parse, read
 from kbus.cli.peers import Peer
+from kbus.terminal.times import TimeStyle
 from tests.python.strategies import messages, u32
 
 peers = st.none() | st.builds(Peer, st.integers(0, 2**31), st.text(max_size=15))
@@ -23,7 +24,7 @@ LINE = '(1700000000.123456789) kbus0 [0:12] A from 3 $.A 4 "22.5"'
 def test_every_message_comes_back(
     message: Message, device: int, time_ns: int, peer: Peer | None, always_hex: bool
 ) -> None:
-    line = as_line(message, device, Clock("abs").text(time_ns), always_hex, peer)
+    line = as_line(message, device, TimeStyle("abs").text(time_ns), always_hex, peer)
     assert line.splitlines() == [line]
     assert parse(line) == Logged(time_ns, device, message, peer)
 
@@ -42,7 +43,7 @@ def test_the_line_of_the_grammar() -> None:
 
 @pytest.mark.parametrize(("way", "expected"), [("abs", [5, 7]), ("zero", [0, 2]), ("delta", [0, 2])])
 def test_times_are_those_that_were_shown(way: str, expected: list[int]) -> None:
-    clock = Clock(way)
+    clock = TimeStyle(way)
     lines = [as_line(Message("$.A"), 0, clock.text(time_ns)) for time_ns in (5, 7)]
     assert [parse(line).time_ns for line in lines] == expected
 

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kbus import Ksock, inspect
 from kbus.cli import main, metrics
-from kbus.cli.printable import printable
 from kbus.inspect import DeviceStats, KsockStats
+from kbus.terminal.output import printable
 from kbus.testing import Bus
 from tests.cli.test_proc_text import DEVICE, KSOCK
 

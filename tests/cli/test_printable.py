@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.cli.printable import json_text, printable
+from kbus.terminal.output import json_text, printable
 
 
 @pytest.mark.parametrize(

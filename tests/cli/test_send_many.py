@@ -17,7 +17,7 @@ import pytest
 
 from kbus import Ksock, Message, inspect
 from kbus.cli import main, pace
-from kbus.cli.ksocks import EndSignals
+from kbus.terminal.signals import EndSignals
 from kbus.testing import Bus
 
 Captured = pytest.CaptureFixture[str]

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbus import MessageId
-from kbus.cli.printable import printable
 from kbus.cli.top.page import HELP, Line, Page
 from kbus.cli.top.rates import KsockRates
 from kbus.cli.top.tables import Order
 from kbus.cli.top.traffic import NameCounts, Waiting
 from kbus.cli.top.views import VIEWS, Look, WaitingFor, amount, duration
+from kbus.terminal.output import printable
 from tests.cli.test_top_traffic import ksock
 
 FAST = NameCounts("$.Fast", 500, 4000, 50.0, 400.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus.cli.changes import changes
+from kbus.cli.bindings import changes
 from kbus.cli.tree import tree
 from kbus.inspect import Binding
 from tests.python.strategies import bindable_names

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from kbus import Ksock
-from kbus.device import DeviceFile
+from kbus._device import DeviceFile
 
 TRANSFER = ("ioctl", 32)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kbus import Ksock, Message
-from kbus.device import proc_text
+from kbus._device import proc_text
 from tests.kernel import raw, stand_in
 
 PROC = Path("/proc/kbus")

@@ -34,7 +34,7 @@ CLONE_NEWPID = 0x20000000
 Result = TypeVar("Result")
 
 # The package imports it late, when a child that has become NOBODY may not read it any more.
-importlib.import_module("kbus.refusals")
+importlib.import_module("kbus._refusals")
 
 _PR_SET_DUMPABLE = 4
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -14,8 +14,8 @@ from unittest import mock
 
 import pytest
 
+from kbus._stand_in import StandInFile
 from kbus.testing import Bus
-from kbus.testing.file import StandInFile
 
 IS_WANTED = "KBUS_STAND_IN" in os.environ
 

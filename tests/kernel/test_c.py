@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import kbus.abi
+from kbus import _abi
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import BITS
@@ -77,7 +77,7 @@ def test_sizes_offsets_and_numbers_in_c(bits: int) -> None:
 @pytest.mark.abi("every flag", "every ioctl")
 def test_c_and_the_package_agree() -> None:
     in_c = {name: value for name, value in layout(BITS[0]).items() if name.startswith("KBUS_")}
-    in_python = {name: str(getattr(kbus.abi, name[len("KBUS_") :])) for name in in_c}
+    in_python = {name: str(getattr(_abi, name[len("KBUS_") :])) for name in in_c}
     assert in_python == in_c
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock, ReplierError, Request
+from kbus._processes import command_of
 from kbus.cli import main
-from kbus.processes import command_of
 from tests.kernel.command import bound, kbus, running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, bindings, device_stats, ksock_stats, stats_lines, take, wait_until

@@ -10,9 +10,9 @@ import signal
 from pathlib import Path
 
 from kbus import Announcement, Message, Request, reply_to
+from kbus._processes import command_of
 from kbus.cli import logs
 from kbus.cli.peers import Peer
-from kbus.processes import command_of
 from tests.kernel.command import bound, running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import take, wait_until

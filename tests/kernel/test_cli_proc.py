@@ -10,8 +10,8 @@ import os
 import pytest
 
 from kbus import Announcement, Ksock, inspect
+from kbus._processes import command_of
 from kbus.cli import main
-from kbus.processes import command_of
 from tests.kernel.conftest import NewDevice, OpenKsock
 from tests.kernel.helpers import device_stats
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Announcement, Message, Request, abi, reply_to
+from kbus import Announcement, Message, Request, reply_to
+from kbus import _abi as abi
 from kbus.capture import frame, pcapng
 from kbus.capture.identity import boot_id, load_id
 from tests.capture.captures import statistics_in

@@ -9,8 +9,8 @@ import signal
 import time
 
 from kbus import Announcement, Request, reply_to
+from kbus._processes import command_of
 from kbus.cli.top.counting import Counting
-from kbus.processes import command_of
 from tests.kernel.command import running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import bindings, take

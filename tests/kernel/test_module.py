@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Ksock
-from kbus.version import VERSION
+from kbus import Ksock, __version__
 from tests.kernel import module, raw
 from tests.kernel.conftest import OpenKsock, StartChild
 from tests.kernel.helpers import PROC, bindings, device_stats, fails, stats_lines
@@ -59,8 +58,8 @@ def test_parameters_and_their_defaults() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     said = subprocess.check_output(["modinfo", "-F", "version", module.MODULE], text=True)
-    assert said.strip() == VERSION
-    assert Path("/sys/module/kbus/version").read_text().strip() == VERSION
+    assert said.strip() == __version__
+    assert Path("/sys/module/kbus/version").read_text().strip() == __version__
 
 
 @pytest.mark.rule(33)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kbus import Ksock, abi
+from kbus import Ksock
+from kbus import _abi as abi
 from tests.kernel import raw
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import (

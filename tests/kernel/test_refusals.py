@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kbus import Announcement, Ksock, MessageId, Reply, Request, SendManyError
-from kbus.processes import command_of
+from kbus._processes import command_of
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import fill
 

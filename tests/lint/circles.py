@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 
 KERNEL = Path(__file__).parents[2] / "kernel"
-MOST = 2
-"""So many files may be in a circle."""
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 DEFINITION = re.compile(
     r"^(?P<static>static )?\w[\w \t*]*?\b(?P<name>\w+)\([^;{}]*?\)\s*(?:__\w+\([^)]*\)\s*)*"
@@ -47,11 +45,11 @@ def calls(sources: dict[str, str]) -> dict[str, set[str]]:
     return found
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Sets of more than MOST files each of which reaches all the others."""
+def circles(graph: dict[str, set[str]], most: int = 2) -> list[list[str]]:
+    """Sets of more than ``most`` files each of which reaches all the others."""
     reached = {file: _reached(graph, file) for file in graph}
     together = {tuple(sorted(b for b in reached[a] if a in reached[b])) for a in graph}
-    return sorted(list(files) for files in together if len(files) > MOST)
+    return sorted(list(files) for files in together if len(files) > most)
 
 
 def _reached(graph: dict[str, set[str]], file: str) -> set[str]:

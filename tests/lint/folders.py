@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`python3 -m tests.lint.folders`: whether imports of python/kbus/pipeline run one way, and which classes
-there have a name that another class has.
+"""`python3 -m tests.lint.folders`: how the modules of python/kbus stand to one another.
 
-The folders are in the order in which data flow; a module imports what stands in its own folder and in those
-before it. The pipeline reads captures, so no class of kbus.capture has a name of the pipeline's either.
+Imports between folders run one way. Those of python/kbus/pipeline are in the order in which data flow: a
+module imports what stands in its own folder and in those before it. The pipeline reads captures, so no class
+of kbus.capture has a name of the pipeline's, nor two of the pipeline the same.
 """
 
 from __future__ import annotations
@@ -13,30 +13,46 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from tests.lint.circles import circles
+
 PACKAGE = Path(__file__).parents[2] / "python" / "kbus"
-ORDER = ("decode", "tables", "source", "ingest", "derive", "report", "")
-"""The last one is the command, in no folder."""
+PIPELINE = ("decode", "tables", "source", "ingest", "derive", "report")
 
 
-def backwards(modules: dict[str, str]) -> list[str]:
-    """Imports of a later folder; ``modules`` has the text of each, by path below the pipeline's folder."""
-    found = []
+def imported(modules: dict[str, str]) -> dict[str, set[str]]:
+    """For each folder those that its modules import from, also within functions.
+
+    ``modules`` has the text of each module, by path; a folder of it that is none is a module.
+    """
+    folders = {path.rpartition("/")[0] for path in modules}
+    found: dict[str, set[str]] = {folder: set() for folder in folders}
     for path, text in modules.items():
-        folder = path.rpartition("/")[0]
-        here = ["kbus", "pipeline", *folder.split("/")] if folder else ["kbus", "pipeline"]
+        here = path.rpartition("/")[0]
         for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.ImportFrom):
-                continue
-            base = here[: len(here) - node.level + 1] if node.level else []
-            name = [*base, *filter(None, (node.module or "").split("."))]
-            if name[:2] != ["kbus", "pipeline"]:
-                continue
-            for each in node.names:
-                target = [*name, each.name][2]
-                place = target if target in ORDER else ""
-                if ORDER.index(place) > ORDER.index(folder):
-                    found.append(f"{path}:{node.lineno}: {folder} comes before {place or 'the command'}")
-    return found
+            if isinstance(node, ast.ImportFrom):
+                base = here.split("/")[: len(here.split("/")) - node.level + 1] if node.level else []
+                name = [*base, *filter(None, (node.module or "").split("."))]
+                places = ["/".join([*name, each.name]) for each in node.names]
+                found[here] |= {place if place in folders else "/".join(name) for place in places}
+    # What is left are modules, and packages of others.
+    inside = {here: {_folder(place, folders) for place in places} for here, places in found.items()}
+    return {here: places - {here, ""} for here, places in inside.items()}
+
+
+def _folder(place: str, folders: set[str]) -> str:
+    above = place.rpartition("/")[0]
+    return place if place in folders else above if above in folders else ""
+
+
+def backwards(graph: dict[str, set[str]]) -> list[str]:
+    """Which folders of the pipeline import from later ones."""
+    order = ["kbus/pipeline/" + folder for folder in PIPELINE] + ["kbus/pipeline"]
+    return [
+        f"{one} imports from {other}, which comes later"
+        for at, one in enumerate(order)
+        for other in order[at + 1 :]
+        if other in graph.get(one, ())
+    ]
 
 
 def of_one_name(modules: dict[str, str]) -> list[str]:
@@ -49,15 +65,16 @@ def of_one_name(modules: dict[str, str]) -> list[str]:
     return [f"{name}: {', '.join(where)}" for name, where in places.items() if len(where) > 1]
 
 
-def _read(folder: str) -> dict[str, str]:
-    top = PACKAGE / folder
-    return {str(path.relative_to(top)): path.read_text() for path in sorted(top.rglob("*.py"))}
-
-
 def main() -> int:
     """Print what is wrong; 1 if there is anything."""
-    capture = {f"capture/{path}": text for path, text in _read("capture").items()}
-    found = [*backwards(_read("pipeline")), *of_one_name({**_read("pipeline"), **capture})]
+    paths = sorted(PACKAGE.rglob("*.py"))
+    modules = {str(path.relative_to(PACKAGE.parent)): path.read_text() for path in paths}
+    graph = imported(modules)
+    named = {
+        path: text for path, text in modules.items() if path.startswith(("kbus/pipeline", "kbus/capture"))
+    }
+    found = [f"in a circle: {', '.join(each)}" for each in circles(graph, most=1)]
+    found += [*backwards(graph), *of_one_name(named)]
     print(*found, sep="\n", end="\n" if found else "")
     return bool(found)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.wire import Message, MsgId
 
 Call = tuple[Any, ...]

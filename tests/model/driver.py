@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import select
 
-from kbus.testing.model.clock import Clock
-from kbus.testing.model.transfer import Outcome
+from kbus._stand_in import Outcome
+from kbus.testing.model.parts import Clock
 from kbus.testing.model.wire import MsgId
 from tests.kernel import raw
 from tests.kernel.helpers import PATIENCE

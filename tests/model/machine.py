@@ -13,11 +13,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from kbus import abi
+from kbus import _abi as abi
+from kbus._stand_in import Outcome
 from kbus.testing.model import ksock as model
 from kbus.testing.model.answers import owed_by
 from kbus.testing.model.bus import Device, Limits
-from kbus.testing.model.transfer import Outcome
 from kbus.testing.model.wire import Message, MsgId, parse
 from tests.kernel.transfer import pack
 

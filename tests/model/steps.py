@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.ksock import Ksock
 from kbus.testing.model.wire import Message, MsgId, parse
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.wire import NO_ID, MsgId
 
 from .load import checks

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.bus import Device, Limits
 from kbus.testing.model.parts import STATUS_LENGTH
 from kbus.testing.model.wire import Message, MsgId

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model import names, stats
 from kbus.testing.model.bus import Device
 from kbus.testing.model.wire import NO_ID, Message, MsgId

@@ -10,7 +10,7 @@ from unittest import mock
 from hypothesis import settings
 from hypothesis.stateful import invariant
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.ksock import Ksock
 from kbus.testing.model.parts import STATUS_LENGTH, Copy, Queue
 from kbus.testing.model.wire import MsgId

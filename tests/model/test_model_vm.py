@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded
 from hypothesis.stateful import invariant
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model import ksock as model
 from kbus.testing.model.bus import Device, Limits
 from tests.effort import reduced

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded
 
-from kbus.device import proc_text
+from kbus._device import proc_text
 from kbus.testing.model import ksock as model
 from kbus.testing.model.bus import Device, Limits
 from tests.effort import reduced

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbus import Message, MessageId, abi
+from kbus import Message, MessageId
+from kbus import _abi as abi
+from kbus._failed import FAILED
 from kbus.capture import Frame, Writer, pcapng
-from kbus.failed import FAILED
 from tests.pipeline.captures import NOON, info, swapped
 
 SECOND = 1_000_000_000

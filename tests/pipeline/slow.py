@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbus import Message, abi
+from kbus import Message
+from kbus import _abi as abi
+from kbus._failed import FAILED
 from kbus.capture import Reader
-from kbus.failed import FAILED
 
 HOUR = 3600 * 10**9
 MINUTE = 60 * 10**9

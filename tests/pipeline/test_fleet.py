@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kbus import Message, MessageId, abi
+from kbus import Message, MessageId
+from kbus import _abi as abi
 from kbus.pipeline.derive import derived
 from kbus.pipeline.ingest.batch import ingest
 from kbus.pipeline.report.answers import repliers

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbus.failed import FAILED
+from kbus._failed import FAILED
 from kbus.pipeline.derive import matching
 from kbus.pipeline.tables import schemas
 from kbus.pipeline.tables.buckets import bucket_of

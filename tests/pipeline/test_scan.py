@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Request, abi
+from kbus import Announcement, Message, MessageId, OrigFrom, Request
+from kbus import _abi as abi
 from kbus.capture import Frame, Reader, Writer, pcapng
 from kbus.capture.blocks import Damage
 from kbus.capture.input import MaybeGzip, Window

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus import Message, MessageId, abi
+from kbus import Message, MessageId
+from kbus import _abi as abi
 from kbus.pipeline.report import answers, findings, sections, verdicts, write_report
 from kbus.pipeline.report.scope import Scope, Tables
 from kbus.pipeline.tables.warehouse import Warehouse

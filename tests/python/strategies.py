@@ -7,7 +7,8 @@ import string
 
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status, abi
+from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, Status
+from kbus import _abi as abi
 
 u32 = st.integers(0, abi.U32_MAX)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kbus.abi against linux/kbus.h, as a C compiler sees it for 64-bit and for 32-bit processes."""
+"""kbus._abi against linux/kbus.h, as a C compiler sees it for 64-bit and for 32-bit processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Ksock, Message, abi
+from kbus import Ksock, Message
+from kbus import _abi as abi
 from tests.vm.arch import AMD64
 
 UAPI = Path(__file__).parents[2] / "kernel" / "include" / "uapi"

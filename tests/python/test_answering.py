@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from kbus import Message, MessageId, Reply, Request
-from kbus.answering import deliver, settle
+from kbus._answering import deliver, settle
 
 REPLY = Reply("$.A", "data", to=4, in_reply_to=MessageId(0, 5))
 

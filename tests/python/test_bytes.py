@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request, wire
+from kbus import Announcement, Message, MessageId, OrigFrom, Reply, Request
+from kbus import _wire as wire
 
 from .strategies import kinds, literal_names, messages, u32
 

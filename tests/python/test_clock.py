@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbus.clock import WallClock
+from kbus._transfer import WallClock
 
 BOOT = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -16,7 +16,7 @@ class Clocks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.offset, self.look, self.gap = 100 * MS, BOOT, 50, 0
-        monkeypatch.setattr("kbus.clock.time", self)
+        monkeypatch.setattr("kbus._transfer.time", self)
         self._clock = WallClock()
 
     def monotonic_ns(self) -> int:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus import Message, MessageId, ReplierError, Reply, Request, Status, StatusError, abi
-from kbus.failed import FAILED, decode, encode, error_of, failed_reply, is_failed, is_good, kind_and_text
+from kbus import Message, MessageId, ReplierError, Reply, Request, Status, StatusError
+from kbus import _abi as abi
+from kbus._failed import FAILED, decode, encode, error_of, failed_reply, is_failed, is_good, kind_and_text
 
 kinds = st.text(string.ascii_letters + string.digits + "._", min_size=1, max_size=100)
 texts = st.text(st.characters(codec="utf-8"))

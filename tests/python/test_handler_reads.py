@@ -15,8 +15,10 @@ from unittest import mock
 
 import pytest
 
-from kbus import Ksock, Message, abi, transfer
-from kbus.device import DeviceFile
+from kbus import Ksock, Message
+from kbus import _abi as abi
+from kbus import _transfer as transfer
+from kbus._device import DeviceFile
 from tests.python.test_interrupted import (
     CALLS,
     PLACES,

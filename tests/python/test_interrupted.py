@@ -23,8 +23,10 @@ from typing import Any, Optional
 import pytest
 
 import kbus
-from kbus import Announcement, Batch, Ksock, Message, MessageId, Reply, abi, transfer
-from kbus.device import DeviceFile
+from kbus import Announcement, Batch, Ksock, Message, MessageId, Reply
+from kbus import _abi as abi
+from kbus import _transfer as transfer
+from kbus._device import DeviceFile
 
 PACKAGE = str(Path(kbus.__file__).parent)
 #: What follows a call without a look whether there was a signal, and what an exception goes on with

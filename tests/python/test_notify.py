@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus.notify import notify
+from kbus.terminal.monitoring import notify
 
 
 def test_who_does_not_listen_need_not_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

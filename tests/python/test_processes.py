@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus.processes import command_of
+from kbus._processes import command_of
 from tests.kernel.helpers import wait_until
 
 WAITS = "import sys\nprint(flush=True)\nsys.stdin.read()\n"

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbus import MessageId, SendManyError, abi, transfer
-from kbus.device import DeviceFile
-from kbus.transfer import deadline_after
+from kbus import MessageId, SendManyError
+from kbus import _abi as abi
+from kbus import _transfer as transfer
+from kbus._device import DeviceFile
+from kbus._transfer import deadline_after
 
 lengths = st.integers(11, 70) | st.integers(11, 5000)
 

@@ -8,7 +8,7 @@ import struct
 from collections import deque
 from types import SimpleNamespace
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.sbus import daemon
 
 _FROM_AT = struct.calcsize("=6I")

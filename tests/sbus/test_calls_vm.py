@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kbus import Ksock, Message, Reply, Request, reply_to
-from kbus.failed import decode
+from kbus._failed import decode
 from kbus.sbus import Client
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.bus import Bus

@@ -61,7 +61,7 @@ def test_a_timeout_may_be_longer_than_poll_takes(
     client, accepted = daemon
     accepted.send(b"MSG a\0")
     assert client.receive(timeout) == (b"a", b"", False)
-    monkeypatch.setattr("kbus.cli.ksocks._LONGEST_WAIT", 0.01)
+    monkeypatch.setattr("kbus.terminal.signals._LONGEST_WAIT", 0.01)
     assert client.receive(0.05) is None
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kbus.cli.failures import Failure
 from kbus.sbus.address import Address
 from kbus.sbus.bridge import STATS
 from kbus.sbus.limits import OVER_PACKETS, Limits
 from kbus.sbus.listening import Listening
+from kbus.terminal.failures import Failure
 from tests.kernel.helpers import PATIENCE, wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.echo import use_no_kbus

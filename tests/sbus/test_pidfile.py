@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kbus.cli.failures import Failure
 from kbus.sbus.process import PidFile
+from kbus.terminal.failures import Failure
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.sbus import traffic
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.bus import announcement

@@ -17,6 +17,7 @@ AREAS = (
     ("python/kbus/cli/", ("tests/cli", "tests/kernel/test_cli_*.py")),
     ("python/kbus/pipeline/", ("tests/pipeline",)),
     ("python/kbus/sbus/", ("tests/sbus",)),
+    ("python/kbus/terminal/", ("tests/cli", "tests/sbus")),
     ("python/kbus/testing/", ("tests/testing", "tests/model")),
     (
         "python/kbus/",

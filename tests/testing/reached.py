@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kbus import device
-from kbus.testing.client import Client
+from kbus import _device as device
+from kbus._test_bus import Client
 from kbus.testing.server import serving
 
 

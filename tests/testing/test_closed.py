@@ -14,14 +14,15 @@ from queue import SimpleQueue
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, abi, inspect
-from kbus.device import TEST_BUS
+from kbus import Announcement, Ksock, Message, inspect
+from kbus import _abi as abi
+from kbus._device import TEST_BUS
+from kbus._stand_in import Asked
 from kbus.testing import Bus
 from kbus.testing.core import BusClosed, Core
 from kbus.testing.handle import Handle
 from kbus.testing.model.bus import Limits
 from kbus.testing.model.parts import Owner
-from kbus.testing.model.transfer import Asked
 from tests.kernel.helpers import fails, wait_until
 from tests.testing.reached import served
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, ReplierError, Service, inspect, reply_to
+from kbus import Announcement, Ksock, Message, ReplierError, Service, __version__, inspect, reply_to
 from kbus.cli import main
 from kbus.testing import Bus
-from kbus.version import VERSION
 
 Captured = pytest.CaptureFixture[str]
 
@@ -127,7 +126,7 @@ def test_trace(service: Service, capsys: Captured) -> None:
 
 def test_the_version(capsys: Captured) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"kbus {VERSION}\n"
+    assert capsys.readouterr().out == f"kbus {__version__}\n"
 
 
 def test_the_device_of_the_environment(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import pytest
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.core import WAITS, BusClosed, Call, Core
 from kbus.testing.model.bus import Limits
 from kbus.testing.ready import Ready

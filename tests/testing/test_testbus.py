@@ -19,11 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, MessageId, ReplierError, device, inspect
+from kbus import Announcement, Ksock, Message, MessageId, ReplierError, inspect
+from kbus import _device as device
+from kbus._device import TEST_BUS
+from kbus._stand_in import BusGone
+from kbus._test_bus import RemoteHandle
 from kbus.aio import AsyncKsock, Service
-from kbus.device import TEST_BUS
-from kbus.testing.client import RemoteHandle
-from kbus.testing.remote import BusGone
 from kbus.testing.server import serving
 from tests.kernel import loops
 from tests.kernel.helpers import fails, wait_until
@@ -443,7 +444,7 @@ def test_what_a_forked_process_closes_stays_open(path: str) -> None:
 
 
 def test_closing_on_a_bus_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbus.testing.client._PATIENCE", 0.01)
+    monkeypatch.setattr("kbus._test_bus._PATIENCE", 0.01)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()

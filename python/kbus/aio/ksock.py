@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from .. import names
-from ..answering import deliver
+from .._answering import deliver
+from .._failed import error_of, is_good
+from .._ids import MessageId
+from .._transfer import seconds_to_wait
 from ..errors import SendManyError
-from ..failed import error_of, is_good
-from ..ids import MessageId
 from ..ksock import Ksock, queued_now
 from ..messages import Data, Message, Reply, Request
-from ..transfer import seconds_to_wait
 from .service import Handler, Service
 
 __all__ = ["AsyncKsock"]

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from ..answering import log_failure, outcome_of, outcome_of_error
+from .._answering import log_failure, outcome_of, outcome_of_error
+from .._failed import failed_reply
+from .._handlers import Handlers, Handling
 from ..errors import StopServing
-from ..failed import failed_reply
-from ..handlers import Handlers, Handling
 from ..messages import Data, Message, Reply
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import struct
 import zlib
 from typing import NamedTuple, Optional
 
-from .. import abi
+from .. import _abi as abi
 from .pcapng import BIG, LITTLE, NATIVE
 
 VERSION = 1

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
 
-from .. import Message, abi
+from .. import Message
+from .. import _abi as abi
 from ..names import OWN_PREFIX
 from .reader import Record
 

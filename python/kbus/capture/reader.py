@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, Optional, Union
 
-from .. import Message, names, wire
+from .. import Message, names
+from .. import _wire as wire
 from ..messages import received
 from . import frame, pcapng
 from .blocks import MOST_DAMAGE, Damage

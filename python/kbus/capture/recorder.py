@@ -12,8 +12,9 @@ from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Optional
 
-from .. import names, wire
-from ..clock import WallClock
+from .. import _wire as wire
+from .. import names
+from .._transfer import WallClock
 from . import pcapng
 from .files import Files
 from .ring import Ring

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .. import Message, MessageId
-from ..failed import is_failed
+from .._failed import is_failed
 from . import pcapng
 from .blocks import Damage
 from .reader import Reader, Record, Tally

@@ -12,7 +12,7 @@ What was asked for goes to stdout, everything else to stderr. The exit status is
 ==== ==========================================================================================
 
 Each module whose name is a subcommand's has ``add(subparsers)``, which tells what the subcommand takes, and
-``run(args)``, which does it and raises :class:`kbus.cli.failures.Failure` if it can't.
+``run(args)``, which does it and raises :class:`kbus.terminal.failures.Failure` if it can't.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Optional
 
-from ..version import VERSION
-from . import options
-from .failures import Failure
-from .output import StdoutFailed, flush, stdout_failed, tell
-from .streams import replace_closed_streams
+from .. import __version__
+from ..terminal import options
+from ..terminal.failures import Failure
+from ..terminal.output import StdoutFailed, flush, stdout_failed, tell
+from ..terminal.streams import replace_closed_streams
 
 __all__ = ["SUBCOMMANDS", "main", "parser"]
 
@@ -72,7 +72,7 @@ def main(argv: Optional[list[str]] = None) -> int:
 def parser(names: Sequence[str] = SUBCOMMANDS) -> tuple[options.Parser, options.Subparsers]:
     """Return what understands the command line, with these subcommands, and what has those."""
     one = options.Parser(prog="kbus", description="Send and read KBUS messages.", epilog=_EPILOG)
-    one.add_argument("--version", action="version", version=f"kbus {VERSION}")
+    one.add_argument("--version", action="version", version=f"kbus {__version__}")
     subparsers = one.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for name in names:
         import_module(f".{name}", __name__).add(subparsers)

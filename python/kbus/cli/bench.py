@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import Announcement, Ksock, Message, StatusError, inspect
+from .._processes import command_of
 from ..names import matches
-from ..processes import command_of
-from . import options
+from ..terminal import options
+from ..terminal.failures import Failure, proc_failure, send_failure
+from ..terminal.ksocks import open_ksock
+from ..terminal.output import put_json, put_table, say, show
+from ..terminal.signals import EndSignals
 from .bench_peer import COUNTED, PATIENCE, Peer, send_each
-from .failures import Failure, proc_failure, send_failure
-from .ksocks import EndSignals, open_ksock
-from .output import put_json, put_table, say, show
 
 _SIZES = (64, 1 << 10, 64 << 10)
 #: Messages, and bytes, that one call sends at most

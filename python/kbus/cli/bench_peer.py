@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Optional
 
 from .. import Announcement, Ksock, Message, SendManyError, reply_to
-from .failures import Failure
-from .ksocks import EndSignals, bind, open_ksock, send_kept
-from .output import flush, tell
+from ..terminal.failures import Failure
+from ..terminal.ksocks import bind, open_ksock, send_kept
+from ..terminal.output import flush, tell
+from ..terminal.signals import EndSignals
 
 __all__ = ["COUNTED", "END", "PATIENCE", "Peer", "send_each"]
 

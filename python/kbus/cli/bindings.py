@@ -8,19 +8,18 @@ import dataclasses
 import select
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from .. import inspect
+from .._processes import command_of
 from ..inspect import Binding
-from ..processes import command_of
-from . import options
-from .changes import changes
-from .failures import Failure, proc_failure
-from .ksocks import EndSignals
-from .lines import Clock
-from .output import StdoutClosed, flush, put_json, put_line, put_table
-from .printable import json_text
+from ..terminal import options
+from ..terminal.failures import Failure, proc_failure
+from ..terminal.output import StdoutClosed, flush, json_text, put_json, put_line, put_table
+from ..terminal.signals import EndSignals
+from ..terminal.times import TimeStyle
 from .tree import tree
 
 #: seconds between two looks
@@ -133,7 +132,7 @@ class _Screen:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._as_json = args.json
-        self._clock = Clock(args.clock or "abs")
+        self._clock = TimeStyle(args.clock or "abs")
         # The process may be gone when the binding is.
         self._commands: dict[tuple[int, int], str] = {}
 
@@ -158,3 +157,23 @@ class _Screen:
                 f"({self._clock.text(now)}) {sign} kbus{binding.device} {_kind(binding)} {binding.ksock_id}"
                 f" by {binding.pid} {json_text(command)} {binding.name}"
             )
+
+
+def changes(before: Iterable[Binding], after: Iterable[Binding]) -> tuple[list[Binding], list[Binding]]:
+    """The bindings that have gone and those that have come, each as often as that.
+
+    Both are given with the newest first, as ``/proc/kbus/bindings`` has them; the oldest come first here.
+    """
+    before, after = list(before)[::-1], list(after)[::-1]
+    return _without(before, after), _without(after, before)
+
+
+def _without(these: list[Binding], others: list[Binding]) -> list[Binding]:
+    there = Counter(others)
+    left = []
+    for each in these:
+        if there[each]:
+            there[each] -= 1
+        else:
+            left.append(each)
+    return left

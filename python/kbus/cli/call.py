@@ -7,13 +7,14 @@ import argparse
 import time
 from typing import Optional
 
-from .. import ReplierError, StatusError, abi
-from . import options
-from .data import HEX_HELP, given_data
-from .failures import REPLIER_FAILED, Failure, send_failure
-from .ksocks import open_ksock
+from .. import ReplierError, StatusError
+from .. import _abi as abi
+from ..terminal import options
+from ..terminal.data import HEX_HELP, given_data
+from ..terminal.failures import REPLIER_FAILED, Failure, send_failure
+from ..terminal.ksocks import open_ksock
+from ..terminal.output import put, put_json, put_line
 from .lines import as_json
-from .output import put, put_json, put_line
 
 #: Seconds that a call waits by itself: as long as other buses do
 _TIMEOUT = 25.0

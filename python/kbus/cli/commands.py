@@ -11,10 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple, Optional
 
-from ..failed import MOST_DATA
-from .ksocks import EndSignals
-from .output import show
-from .printable import printable
+from .._failed import MOST_DATA
+from ..terminal.output import printable, show
+from ..terminal.signals import EndSignals
 
 __all__ = ["SIGNAL", "TIME_LIMIT", "TOO_LONG", "Done", "run_command"]
 

@@ -10,10 +10,10 @@ import stat
 from typing import Any
 
 from .. import inspect
-from ..processes import group_name, user_name
-from . import options
-from .failures import proc_failure
-from .output import put_json, put_table
+from .._processes import group_name, user_name
+from ..terminal import options
+from ..terminal.failures import proc_failure
+from ..terminal.output import put_json, put_table
 
 
 def add(subparsers: options.Subparsers) -> None:

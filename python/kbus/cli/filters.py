@@ -7,8 +7,8 @@ import argparse
 from typing import NamedTuple, Optional
 
 from .. import Message, names
+from ..terminal.options import name_to_bind
 from .lines import FLAGS, KINDS, letter_of
-from .options import name_to_bind
 from .peers import Peer
 
 __all__ = ["Filter", "add_filters", "given_filter"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from .. import Ksock, Message
-from ..clock import WallClock
+from .._transfer import WallClock
 from ..messages import received
 
 __all__ = ["Incoming"]

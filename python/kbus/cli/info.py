@@ -14,9 +14,9 @@ from typing import Any, Optional
 from ..capture import Damage
 from ..capture.series import by_any_name, each_once
 from ..capture.summary import Summary, summarize
-from . import options
-from .failures import Failure
-from .output import put_json, put_line, put_table, say
+from ..terminal import options
+from ..terminal.failures import Failure
+from ..terminal.output import put_json, put_line, put_table, say
 
 _MOST_DAMAGE = 10
 

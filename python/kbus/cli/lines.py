@@ -14,8 +14,8 @@ The line, for the screen and for files::
 
 It is one line, and its fields are parted by single blanks:
 
-* TIME is when the message was sent, in nanoseconds, as :class:`Clock` writes it: KBUS takes note of it when
-  it queues the message. An urgent message may come before others that were sent earlier.
+* TIME is when the message was sent, in nanoseconds, as ``-t`` asks for it: KBUS takes note of it when it
+  queues the message. An urgent message may come before others that were sent earlier.
 * ID is [network:serial], KSOCK a KSock id, NODE [network:local id].
 * KIND is A for an announcement, Q for a request, R for a reply and S for a status. Small letters
   follow: ``y``, the reader of this copy must reply; ``u``, urgent; ``w`` and ``f``, all-or-wait and
@@ -42,26 +42,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
+import os
+import sys
 from typing import Any, Optional, Union
 
-from .. import Message, MessageId, OrigFrom, abi
+from .. import Message, MessageId, OrigFrom
+from .. import _abi as abi
+from .._failed import is_failed
+from ..terminal.output import json_text
 from .peers import Peer
-from .printable import json_text
 
 __all__ = [
-    "CLOCKS",
     "FLAGS",
     "KINDS",
-    "NANOSECONDS",
-    "Clock",
     "as_json",
     "as_line",
+    "colour_of",
+    "colours_are_wanted",
     "letter_of",
     "shown_data",
 ]
-
-NANOSECONDS = 1_000_000_000
 
 #: the letter of each kind
 KINDS = {"A": "announcement", "Q": "request", "R": "reply", "S": "status"}
@@ -76,42 +76,11 @@ FLAGS: tuple[tuple[int, str, str], ...] = (
     (Message.SYNTHETIC, "s", "SYNTHETIC"),
 )
 
-#: values of -t
-CLOCKS = ("abs", "delta", "zero", "date")
-
-
-class Clock:
-    """Writes times in one of the ways of ``-t``.
-
-    ``abs`` is seconds since 1970, ``delta`` since the time before, ``zero`` since the first time, and
-    ``date`` the local date and time; always with nine decimals.
-    """
-
-    def __init__(self, way: str) -> None:
-        if way not in CLOCKS:
-            raise ValueError(f"there is no way of writing times that is called {way!r}")
-        self._way = way
-        self._reference: Optional[int] = 0 if way in ("abs", "date") else None
-
-    def text(self, time_ns: int) -> str:
-        """The time, given in nanoseconds since 1970."""
-        if self._reference is None:
-            self._reference = time_ns
-        elapsed = time_ns - self._reference
-        if self._way == "delta":
-            self._reference = time_ns
-        # The clock can be set back while somebody looks at it.
-        sign = "-" if elapsed < 0 else ""
-        whole, nanoseconds = divmod(abs(elapsed), NANOSECONDS)
-        if self._way == "date":
-            return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(whole))}.{nanoseconds:09d}"
-        return f"{sign}{whole}.{nanoseconds:09d}"
-
 
 def as_line(
     message: Message, device: int, when: str, always_hex: bool = False, peer: Optional[Peer] = None
 ) -> str:
-    """The message as a line without its end; ``when`` is the time as a :class:`Clock` writes it."""
+    """The message as a line without its end; ``when`` is the time as a ``TimeStyle`` writes it."""
     letter = letter_of(message)
     user_bits = _user_bits(message)
     words = [
@@ -202,3 +171,26 @@ def _shown(data: bytes) -> str:
     if text is not None and all(character.isprintable() or character in "\n\r\t" for character in text):
         return json.dumps(text, ensure_ascii=False)
     return data.hex()
+
+
+_CYAN, _GREEN, _RED = "36", "32", "31"
+_OF_LETTERS = {"A": "", "Q": _CYAN, "R": _GREEN, "S": _RED}
+_BOLD = "1"
+
+
+def colours_are_wanted() -> bool:
+    """Return whether stdout is a terminal with colours, and its user has nothing against them.
+
+    Source: https://no-color.org, by which NO_COLOR counts unless it is empty.
+    """
+    return (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    )
+
+
+def colour_of(message: Message) -> str:
+    """Return the parameters of SGR that a message's line has on a terminal; "" if it has none."""
+    colour = _RED if is_failed(message) else _OF_LETTERS[letter_of(message)]
+    return ";".join(filter(None, (_BOLD if message.is_urgent() else "", colour)))

@@ -10,14 +10,17 @@ from contextlib import ExitStack, suppress
 from io import FileIO
 from typing import Optional
 
-from .. import Message, abi
-from . import colours, options
-from .failures import Failure
+from .. import Message
+from .. import _abi as abi
+from ..terminal import options
+from ..terminal.failures import Failure
+from ..terminal.ksocks import bind, open_ksock, until_ended
+from ..terminal.output import put_json, put_line, say
+from ..terminal.signals import EndSignals
+from ..terminal.times import TimeStyle
 from .filters import Filter, add_filters, given_filter
 from .incoming import Incoming
-from .ksocks import EndSignals, bind, open_ksock, until_ended
-from .lines import Clock, as_json, as_line
-from .output import put_json, put_line, say
+from .lines import as_json, as_line, colour_of, colours_are_wanted
 from .peers import Peer, Peers
 from .templates import DATA, filled, template
 
@@ -110,9 +113,9 @@ class _Screen:
     def __init__(self, args: argparse.Namespace, log: Optional[FileIO]) -> None:
         self._args = args
         self._log = log
-        self._clock = Clock(args.clock or "abs")
-        self._log_clock = Clock("abs")
-        self._has_colours = colours.are_wanted()
+        self._clock = TimeStyle(args.clock or "abs")
+        self._log_clock = TimeStyle("abs")
+        self._has_colours = colours_are_wanted()
         self.count = 0
 
     def show(self, message: Message, time_ns: int, peer: Optional[Peer]) -> None:
@@ -127,7 +130,7 @@ class _Screen:
             put_line(filled(self._args.format, message, self._clock.text(time_ns), always_hex))
         else:
             line = as_line(message, device, self._clock.text(time_ns), always_hex, peer)
-            put_line(line, colours.of_message(message) if self._has_colours else "")
+            put_line(line, colour_of(message) if self._has_colours else "")
         if self._log:
             line = as_line(message, device, self._log_clock.text(time_ns), always_hex, peer)
             _append(self._log, line)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
 from .. import Message, MessageId, OrigFrom
-from .lines import FLAGS, NANOSECONDS
+from ..terminal.times import NANOSECONDS
+from .lines import FLAGS
 from .peers import Peer
 
 __all__ = ["Logged", "parse", "read"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..exposition import Metric, family
+from .._processes import command_of
 from ..inspect import DeviceStats
-from ..processes import command_of
-from .printable import printable
+from ..terminal.monitoring import Metric, family
+from ..terminal.output import printable
 
 __all__ = ["OF_DEVICES", "OF_KSOCKS", "lines"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Optional
 
-from .ksocks import EndSignals
+from ..terminal.signals import EndSignals
 
 __all__ = ["Pace"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional
 
 from .. import Ksock
-from ..processes import command_of
+from .._processes import command_of
 
 __all__ = ["Peer", "Peers"]
 

@@ -9,11 +9,12 @@ import time
 from typing import Optional
 
 from .. import Ksock, Message, Request
-from ..failed import decode, is_good
-from . import options
-from .failures import Failure, send_failure
-from .ksocks import EndSignals, open_ksock, polled
-from .output import flush, put_json, put_line
+from .._failed import decode, is_good
+from ..terminal import options
+from ..terminal.failures import Failure, send_failure
+from ..terminal.ksocks import open_ksock
+from ..terminal.output import flush, put_json, put_line
+from ..terminal.signals import EndSignals, polled
 
 
 def add(subparsers: options.Subparsers) -> None:

@@ -14,17 +14,19 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from .. import Ksock, Message, abi, names
+from .. import Ksock, Message, names
+from .. import _abi as abi
 from ..capture import CaptureError, Damage, Reader, Record
 from ..capture.part import PART, is_being_written
 from ..capture.player import Casting, timed
 from ..capture.sections import NO_CAPTURE
 from ..capture.series import by_any_name
-from . import options
-from .failures import Failure
+from ..terminal import options
+from ..terminal.failures import Failure
+from ..terminal.ksocks import open_ksock, send_kept
+from ..terminal.output import say
+from ..terminal.signals import EndSignals
 from .info import captures_in, check_gone, not_a_capture
-from .ksocks import EndSignals, open_ksock, send_kept
-from .output import say
 
 
 def add(subparsers: options.Subparsers) -> None:

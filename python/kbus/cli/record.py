@@ -14,18 +14,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Optional
 
-from .. import version
+from .. import __version__
 from ..capture.files import Files, Policy
 from ..capture.identity import boot_id, bus_of, load_id
 from ..capture.recorder import Recorder
 from ..capture.ring import Ring
 from ..capture.source import Source
-from ..notify import notify
-from . import options
-from .failures import Failure, bind_failure, open_failure
-from .ksocks import EndSignals
-from .output import show
-from .printable import printable
+from ..terminal import options
+from ..terminal.failures import Failure, bind_failure, open_failure
+from ..terminal.monitoring import notify
+from ..terminal.output import printable, show
+from ..terminal.signals import EndSignals
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
@@ -176,7 +175,7 @@ def run(args: argparse.Namespace) -> None:
             "boot_id": boot_id(),
             "load_id": load_id(),
             "bus": bus_of(buses),
-            "recorder": version.VERSION,
+            "recorder": __version__,
             "bindings": names,
         }
         files = Files(policy, args.name, buses, info, _tell)

@@ -13,9 +13,9 @@ from ..capture.input import open_file
 from ..capture.part import GZIP, PART
 from ..capture.recover import RECOVERING, recover
 from ..capture.series import RECOVERED, SUFFIX
-from . import options
-from .failures import Failure
-from .output import put_line, say
+from ..terminal import options
+from ..terminal.failures import Failure
+from ..terminal.output import put_line, say
 
 
 def add(subparsers: options.Subparsers) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Optional
 
 from .. import Announcement, Ksock, Message, MessageId
-from . import options
-from .data import HEX_HELP, given_data, input_lines
-from .failures import Failure, send_failure
-from .ksocks import EndSignals, open_ksock, send_kept
-from .output import StdoutClosed, StdoutFailed, flush, put_json, put_line, say
+from ..terminal import options
+from ..terminal.data import HEX_HELP, given_data, input_lines
+from ..terminal.failures import Failure, send_failure
+from ..terminal.ksocks import open_ksock, send_kept
+from ..terminal.output import StdoutClosed, StdoutFailed, flush, put_json, put_line, say
+from ..terminal.signals import EndSignals
 from .pace import Pace
 
 

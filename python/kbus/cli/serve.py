@@ -12,13 +12,14 @@ import signal
 from typing import Optional
 
 from .. import Ksock, Message, Reply, reply_to
-from ..answering import deliver
-from ..failed import failed_reply
-from . import options
+from .._answering import deliver
+from .._failed import failed_reply
+from ..terminal import options
+from ..terminal.failures import Failure, send_failure
+from ..terminal.ksocks import bind, open_ksock, until_ended
+from ..terminal.output import say
+from ..terminal.signals import EndSignals
 from .commands import SIGNAL, TIME_LIMIT, TOO_LONG, run_command
-from .failures import Failure, send_failure
-from .ksocks import EndSignals, bind, open_ksock, until_ended
-from .output import say
 
 #: as a shell has it
 _CANNOT_RUN = 126

@@ -7,10 +7,11 @@ import argparse
 import dataclasses
 
 from .. import inspect
-from ..processes import command_of
-from . import metrics, options
-from .failures import Failure, proc_failure
-from .output import put_json, put_line, put_table
+from .._processes import command_of
+from ..terminal import options
+from ..terminal.failures import Failure, proc_failure
+from ..terminal.output import put_json, put_line, put_table
+from . import metrics
 
 _KSOCK_HEAD = (
     *("KSOCK", "PID", "COMMAND", "QUEUED", "LIMIT", "MOST", "BYTES"),

@@ -7,12 +7,13 @@ import argparse
 import errno
 import os
 
-from .. import inspect, refusals
+from .. import _refusals as refusals
+from .. import inspect
+from .._processes import command_of
 from ..names import matches, specificity
-from ..processes import command_of
-from . import options
-from .failures import Failure, open_failure, proc_failure
-from .output import put_json, put_table
+from ..terminal import options
+from ..terminal.failures import Failure, open_failure, proc_failure
+from ..terminal.output import put_json, put_table
 
 
 def add(subparsers: options.Subparsers) -> None:

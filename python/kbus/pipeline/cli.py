@@ -12,8 +12,8 @@ import argparse
 import sys
 from typing import Optional
 
-from ..cli.options import Parser
-from ..cli.printable import printable
+from ..terminal.options import Parser
+from ..terminal.output import printable
 from .causes import cause_of
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import NamedTuple, Optional
 from weakref import WeakValueDictionary
 
-from ..cli.failures import Failure
+from ..terminal.failures import Failure
 from . import secret
 from .counts import PUBLISH_DENIED, SUBSCRIBE_DENIED, Dropped
 from .packets import Protocol

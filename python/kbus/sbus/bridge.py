@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Optional
 
-from .. import abi
-from ..cli.failures import Failure
+from .. import _abi as abi
+from ..terminal.failures import Failure
 from . import calling, counts, log, packets, secret
 from .access import SUBSCRIBE, RulesFile
 from .bindings import Bindings, most_bindings

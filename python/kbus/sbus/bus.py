@@ -12,8 +12,9 @@ import struct
 from fcntl import ioctl
 from functools import lru_cache
 
-from .. import Ksock, abi
-from ..transfer import INPUT, memory
+from .. import Ksock
+from .. import _abi as abi
+from .._transfer import INPUT, memory
 
 #: How much is sent with one call. The kernel copies in as much at a time.
 MOST_BYTES = 64 * 1024

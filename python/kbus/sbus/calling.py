@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Optional, Union
 
 from .. import Ksock, Message, MessageId, Request, reply_to
-from ..answering import settle
-from ..failed import failed_reply, is_good
+from .._answering import settle
+from .._failed import failed_reply, is_good
 from . import counts, packets
 from .access import PUBLISH, SUBSCRIBE, Denied
 from .counts import UNKNOWN_REQUEST, Dropped

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Optional, Union
 
-from ..cli.ksocks import polled
+from ..terminal.signals import polled
 from . import address, packets, secret
 from .limits import SOCKET_OVERHEAD
 from .packets import CMSG, MSG, SUB, UNSUB

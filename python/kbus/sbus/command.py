@@ -15,13 +15,13 @@ import time
 from contextlib import suppress
 from typing import Optional
 
-from ..cli import options, output
-from ..cli.data import HEX_HELP, given_data
-from ..cli.failures import TIMED_OUT, Failure
-from ..cli.ksocks import EndSignals, until_ended
-from ..cli.output import StdoutFailed, put_json, put_line
-from ..cli.printable import json_text
-from ..cli.streams import replace_closed_streams
+from ..terminal import options, output
+from ..terminal.data import HEX_HELP, given_data
+from ..terminal.failures import TIMED_OUT, Failure
+from ..terminal.ksocks import until_ended
+from ..terminal.output import StdoutFailed, json_text, put_json, put_line
+from ..terminal.signals import EndSignals
+from ..terminal.streams import replace_closed_streams
 from . import address, packets
 from .client import Client, Received, explain
 

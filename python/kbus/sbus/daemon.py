@@ -13,11 +13,11 @@ from dataclasses import fields
 from functools import partial
 from typing import Optional, TypeVar
 
-from ..cli import options
-from ..cli.failures import Failure, open_failure
-from ..cli.output import tell
-from ..cli.streams import close_stdout, replace_closed_streams
-from ..notify import notify
+from ..terminal import options
+from ..terminal.failures import Failure, open_failure
+from ..terminal.monitoring import notify
+from ..terminal.output import tell
+from ..terminal.streams import close_stdout, replace_closed_streams
 from . import address, listening, log, packets
 from .access import RulesFile, id_of
 from .address import Address

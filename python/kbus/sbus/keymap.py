@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from .. import abi
+from .. import _abi as abi
 from . import packets
 from .counts import NAME_TOO_LONG, Dropped
 from .packets import Protocol

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Optional
 
-from ..cli.failures import Failure
+from ..terminal.failures import Failure
 from .address import Address, made_up
 from .process import PidFile
 

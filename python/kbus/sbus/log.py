@@ -9,7 +9,7 @@ import sys
 import syslog
 import time
 
-from ..cli.printable import printable
+from ..terminal.output import printable
 
 _in_background = False
 

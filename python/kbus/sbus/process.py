@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Optional
 
-from ..cli.failures import Failure
+from ..terminal.failures import Failure
 
 DEFAULT_PIDFILE = "/run/sbus.pid"
 #: Descriptors that a daemon needs for other things than clients.

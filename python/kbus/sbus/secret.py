@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .. import abi
+from .. import _abi as abi
 from .counts import CREDENTIALS, RESERVED, Dropped
 from .keymap import NameTooLong
 

@@ -13,7 +13,7 @@ from collections.abc import Container
 from contextlib import suppress
 from typing import Optional
 
-from ..cli.printable import json_text
+from ..terminal.output import json_text
 from . import calling, counts, log
 from .bindings import NEVER
 from .bridge import Bridge

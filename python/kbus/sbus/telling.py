@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ..cli import output
-from ..cli.output import StdoutFailed, tell
-from ..exposition import Metric, family
+from ..terminal import output
+from ..terminal.monitoring import Metric, family
+from ..terminal.output import StdoutFailed, tell
 from . import address, counts
 from .address import Address
 from .bridge import STATS

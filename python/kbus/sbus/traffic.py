@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Optional
 
-from .. import abi
+from .. import _abi as abi
 from . import counts
 from .access import MOST_REMEMBERED, PUBLISH
 from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement

@@ -8,9 +8,9 @@ import sys
 from types import TracebackType
 from typing import Optional, TypeVar
 
-from .. import device
+from .. import _device as device
+from .._stand_in import StandInFile
 from .core import Core
-from .file import StandInFile
 from .handle import Handle
 from .model.bus import Limits
 from .model.parts import Owner

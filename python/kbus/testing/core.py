@@ -17,10 +17,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Optional
 
-from .. import abi
+from .. import _abi as abi
 from .model.bus import Device, Limits
-from .model.clock import Clock
 from .model.ksock import Ksock
+from .model.parts import Clock
 from .model.stats import bindings_text, stats_text
 from .ready import Ready
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Optional
 
-from .. import abi
+from .. import _abi as abi
+from .._stand_in import Asked, Outcome
 from .core import WAITS, BusClosed, Call, Core, Step
 from .model import transfer
 from .model.ksock import Ksock
 from .model.parts import Owner
-from .model.transfer import Asked, Outcome
 from .ready import Ready
 
 #: ``has_gone``, if there is one, tells whether the one for whom this thread makes calls is there no more.

@@ -23,15 +23,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Optional
 
-from ..cli.output import tell
-from ..cli.streams import close_stdout, forget_stdout, replace_closed_streams
-from ..device import TEST_BUS
+from .._device import TEST_BUS
+from .._stand_in import Asked
+from .._test_bus import Connection
+from ..terminal.output import tell
+from ..terminal.streams import close_stdout, forget_stdout, replace_closed_streams
 from .core import Core
 from .handle import Handle, caller
 from .model.bus import Limits
 from .model.parts import Owner
-from .model.transfer import Asked
-from .remote import Connection
 
 #: Devices that the module makes, at most
 _MOST_DEVICES = 256

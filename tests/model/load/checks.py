@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kbus import abi
+from kbus import _abi as abi
 
 from .notes import ABANDONED, READ, SENT, Note
 

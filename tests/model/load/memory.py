@@ -7,7 +7,7 @@ import re
 from mmap import PAGESIZE
 from pathlib import Path
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.wire import Message
 from tests.model.driver import Ksock
 

@@ -8,7 +8,7 @@ import select
 from collections.abc import Callable
 from functools import partial
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.testing.model.wire import Message, MsgId, parse
 from tests.model.driver import Ksock
 

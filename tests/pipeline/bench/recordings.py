@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.capture import Frame, Writer
 from tests.pipeline.captures import NOON, info
 

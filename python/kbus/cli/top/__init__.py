@@ -9,10 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ... import Ksock, abi
-from .. import options
-from ..failures import Failure
-from ..ksocks import EndSignals, bind, open_ksock
+from ... import Ksock
+from ... import _abi as abi
+from ...terminal import options
+from ...terminal.failures import Failure
+from ...terminal.ksocks import bind, open_ksock
+from ...terminal.signals import EndSignals
 from .counting import Counting
 from .page import Page
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 
 from ... import Ksock, inspect
+from ..._processes import command_of
 from ...messages import received
-from ...processes import command_of
-from ..failures import proc_failure
+from ...terminal.failures import proc_failure
 from .rates import Rates
 from .traffic import Traffic
 from .views import Look, WaitingFor

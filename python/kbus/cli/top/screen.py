@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Optional
 
-from ..failures import Failure
+from ...terminal.failures import Failure
 from .page import Line
 
 __all__ = ["Screen"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, Union
 
-from ..printable import printable
+from ...terminal.output import printable
 
 __all__ = ["Column", "Order", "Shown", "Table"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 from ... import Message, MessageId
-from ...failed import is_failed
+from ..._failed import is_failed
 
 __all__ = ["MOST_NAMES", "MOST_WAITING", "NameCounts", "Traffic", "Waiting"]
 

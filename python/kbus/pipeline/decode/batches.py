@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.capture import pcapng
 from kbus.capture.blocks import Damage
 

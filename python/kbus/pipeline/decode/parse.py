@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbus import abi
+from kbus import _abi as abi
 from kbus.capture import frame, pcapng
 from kbus.names import check_sent
 

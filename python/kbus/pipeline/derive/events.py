@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
-from kbus import abi
+from kbus import _abi as abi
 
 from ..tables import schemas
 from ..tables.buckets import bucket_column

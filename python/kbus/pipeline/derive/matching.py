@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kbus.failed import FAILED
+from kbus._failed import FAILED
 
 from ..decode.columns import Column
 from ..tables import schemas

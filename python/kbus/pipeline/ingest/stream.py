@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kbus.capture.blocks import Damage
 from kbus.capture.input import open_file
-from kbus.cli.ksocks import EndSignals
+from kbus.terminal.signals import EndSignals
 
 from ..decode.paths import Upload, existing, has_scheme
 from ..decode.scan import Piece, Range, scan_part

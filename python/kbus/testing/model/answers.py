@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from ... import abi
+from ... import _abi as abi
 from .delivery import give_status, report_lost
 from .parts import Copy, Request
 from .wire import MsgId

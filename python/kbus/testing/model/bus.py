@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ... import abi
+from ... import _abi as abi
 from . import names
-from .clock import Clock
 from .ksock import Ksock
-from .parts import Binding, Owner, Request
+from .parts import Binding, Clock, Owner, Request
 from .wire import MsgId
 
 LAST_SERIAL = 2**32 - 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ... import abi
+from ... import _abi as abi
 from . import names
 from .parts import STATUS_LENGTH, Copy, Request
 from .wire import Message, MsgId

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from ... import abi
+from ... import _abi as abi
 from .answers import answer_removed
 from .delivery import Plan, add_listeners, deliver, is_observed, report_losses, report_lost, send_from_kbus
 from .parts import Binding, Copy

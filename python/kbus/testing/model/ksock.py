@@ -12,7 +12,8 @@ import select
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ... import abi
+from ... import _abi as abi
+from ..._stand_in import Outcome
 from . import answers, delivery, events, names, transfer, wire
 from .parts import Owner, Queue
 from .wire import NO_ID, MsgId
@@ -166,9 +167,7 @@ class Ksock:
         self.received += 1
         return message.to_bytes()
 
-    def transfer(
-        self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool
-    ) -> transfer.Outcome:
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
         """TRANSFER, with deadline 0."""
         return transfer.transfer(self, to_send, room, receive_max, kept, timed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 
-from ... import abi
+from ... import _abi as abi
 
 WILDCARDS = (b"*", b"%")
 OWN_PREFIX = b"$.KBUS."

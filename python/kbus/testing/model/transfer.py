@@ -4,53 +4,14 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ... import abi
+from ..._stand_in import Outcome, step
 from . import delivery, wire
 from .wire import MsgId
 
 if TYPE_CHECKING:
     from .ksock import Ksock
-
-
-class Asked(NamedTuple):
-    """What a TRANSFER is to do, in the order in which the socket of a ``kbus-testbus`` has it.
-
-    ``room`` and ``receive_max`` limit what it brings, in bytes and messages; 0 messages are any number.
-    ``kept`` is what the caller says of a message that waits, ``timed`` whether it wants times. ``deadline``
-    is in ns of CLOCK_MONOTONIC.
-    """
-
-    to_send: bytes
-    room: int
-    receive_max: int
-    kept: int
-    timed: bool
-    deadline: int
-
-
-class Outcome(NamedTuple):
-    """What comes back from a call that does not wait."""
-
-    ids: list[MsgId]
-    """Of the messages that were sent."""
-    error: int
-    kept: int
-    left: int
-    """Bytes that are still to be sent."""
-    packets: list[bytes]
-    """The messages that were received, without the padding between them."""
-    queued: int
-    next_len: int
-    lost: int
-    times: list[int]
-    """In which calls the messages were queued, 0 where that is not known, if it was asked for."""
-
-
-def step(length: int) -> int:
-    """How many bytes of a buffer go with a message."""
-    return length + -length % abi.TRANSFER_ALIGN
 
 
 def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:

@@ -7,22 +7,14 @@ import errno
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from ... import abi
+from ... import _abi as abi
+from ..._stand_in import MsgId as MsgId
 
 HEADER_LEN = abi.MESSAGE_HEADER.size
 EXTENSION_LEN = 2 * abi.ORIG_FROM.size
 GUARD_LEN = abi.U32.size
 END_GUARD = abi.U32.pack(abi.MSG_END_GUARD)
-
-
-class MsgId(NamedTuple):
-    """A message id; {0, 0} is the id of no message."""
-
-    network_id: int
-    serial_num: int
-
 
 NO_ID = MsgId(0, 0)
 

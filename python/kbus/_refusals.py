@@ -13,8 +13,8 @@ import stat
 from typing import Optional, Protocol
 
 from . import inspect, names
-from .processes import command_of, group_name, user_name
-from .settings import PeerInfo
+from ._processes import command_of, group_name, user_name
+from ._settings import PeerInfo
 
 HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
 _HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
-from . import abi
-from .ids import MessageId, OrigFrom, trusted_id
+from . import _abi as abi
+from ._ids import MessageId, OrigFrom, trusted_id
 
 if TYPE_CHECKING:
     from .messages import Message

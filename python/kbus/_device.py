@@ -58,7 +58,7 @@ def stand_in() -> Optional[StandIn]:
     path = os.environ.get(TEST_BUS)
     if not path:
         return None
-    from .testing.client import Client
+    from ._test_bus import Client
 
     return Client(path)
 

@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Optional, Union
 
-from . import abi, ioctls
-from .device import DeviceFile
-from .ids import MessageId
+from . import _abi as abi
+from . import _ioctls as ioctls
+from ._device import DeviceFile
+from ._ids import MessageId
+from ._transfer import Aside, Batch, Exchange, Taken, Transfer, deadline_after
 from .messages import Message
-from .transfer import Aside, Batch, Exchange, Taken, Transfer, deadline_after
 
 # ns. poll() takes milliseconds as a C int, so longer waits are made of several.
 _LONGEST_POLL = 1_000_000_000_000

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple, Optional, Protocol
 
+from ._failed import failed_reply, kind_and_text
 from .errors import ReplierError, StopServing
-from .failed import failed_reply, kind_and_text
 from .messages import Data, Message, Reply, reply_to
 
 _NOBODY_WAITS = (errno.EADDRNOTAVAIL, errno.ECONNREFUSED)

@@ -1,18 +1,77 @@
 # SPDX-License-Identifier: MIT
-"""The bus of another process, a ``kbus-testbus``, in the place of the module."""
+"""The bus of another process, a ``kbus-testbus``, in the place of the module.
+
+What goes over its socket is a line of JSON for each call, and one for what it gives. Bytes are text in it,
+each character a byte.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 from contextlib import suppress
 from typing import Any, Optional
 
-from ..device import TEST_BUS
-from .file import StandInFile
-from .model.transfer import Asked, Outcome
-from .remote import BusGone, Connection
+from ._device import TEST_BUS
+from ._stand_in import Asked, BusGone, Outcome, StandInFile
+
+_LATIN = "latin-1"
+
+
+class Connection:
+    """A socket, by which one call at a time is made."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self._file = sock.makefile("rb")
+
+    def send(self, value: Any) -> None:
+        """Send a value: None, numbers, text as bytes, lists of these."""
+        self.socket.sendall(json.dumps(_with_text(value)).encode() + b"\n")
+
+    def receive(self) -> Any:
+        """Return the next value; tuples come as lists. Raises EOFError if the other end has closed."""
+        line = self._file.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        return _with_bytes(json.loads(line))
+
+    def is_at_end(self) -> bool:
+        """Whether no process has the other end any more, and all that it has sent has been received."""
+        try:
+            return not self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._file.close()
+        self.socket.close()
+
+
+def _with_text(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode(_LATIN)
+    if isinstance(value, (list, tuple)):
+        return [_with_text(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_text(each) for key, each in value.items()}
+    return value
+
+
+def _with_bytes(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(_LATIN)
+    if isinstance(value, list):
+        return [_with_bytes(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_bytes(each) for key, each in value.items()}
+    return value
+
 
 _PATIENCE = 5.0  # seconds
 

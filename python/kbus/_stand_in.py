@@ -7,14 +7,65 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable
-from typing import Any, Optional, Protocol, Union
+from typing import Any, NamedTuple, Optional, Protocol, Union
 
-from .. import abi
-from ..device import DeviceFile
-from .model.transfer import Asked, Outcome, step
-from .remote import BusGone
+from . import _abi as abi
+from ._device import DeviceFile
 
 Argument = Union[bytes, bytearray]
+
+
+class MsgId(NamedTuple):
+    """A message id; {0, 0} is the id of no message."""
+
+    network_id: int
+    serial_num: int
+
+
+class Asked(NamedTuple):
+    """What a TRANSFER is to do, in the order in which the socket of a ``kbus-testbus`` has it.
+
+    ``room`` and ``receive_max`` limit what it brings, in bytes and messages; 0 messages are any number.
+    ``kept`` is what the caller says of a message that waits, ``timed`` whether it wants times. ``deadline``
+    is in ns of CLOCK_MONOTONIC.
+    """
+
+    to_send: bytes
+    room: int
+    receive_max: int
+    kept: int
+    timed: bool
+    deadline: int
+
+
+class Outcome(NamedTuple):
+    """What comes back from a call that does not wait."""
+
+    ids: list[MsgId]
+    """Of the messages that were sent."""
+    error: int
+    kept: int
+    left: int
+    """Bytes that are still to be sent."""
+    packets: list[bytes]
+    """The messages that were received, without the padding between them."""
+    queued: int
+    next_len: int
+    lost: int
+    times: list[int]
+    """In which calls the messages were queued, 0 where that is not known, if it was asked for."""
+
+
+def step(length: int) -> int:
+    """How many bytes of a buffer go with a message."""
+    return length + -length % abi.TRANSFER_ALIGN
+
+
+class BusGone(OSError):
+    """There is no bus at the socket, or not any more; the text says where.
+
+    The errno is ENOTCONN, which no call on the module's bus gives.
+    """
 
 
 class Calls(Protocol):

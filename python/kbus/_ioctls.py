@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from typing import Optional
 
-from . import abi
-from .device import DeviceFile
-from .ids import MessageId
+from . import _abi as abi
+from ._device import DeviceFile
+from ._ids import MessageId
 
 
 def plain(file: DeviceFile, number: int) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Optional
 
 from .failures import Failure
-from .ksocks import EndSignals
 from .output import flush
+from .signals import EndSignals
 
 __all__ = ["HEX_HELP", "given_data", "input_lines", "read_input"]
 

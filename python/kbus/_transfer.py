@@ -14,12 +14,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Optional, TypeVar, Union
 
-from . import abi
-from .device import DeviceFile
+from . import _abi as abi
+from ._device import DeviceFile
+from ._ids import MessageId, trusted_id
+from ._wire import split
 from .errors import SendManyError
-from .ids import MessageId, trusted_id
 from .messages import Message, received
-from .wire import split
 
 # A default queue of small messages fits, and a program may open many KSocks.
 _SMALL = 16 * 1024
@@ -402,3 +402,34 @@ def _batches(messages: Iterable[bytes]) -> Iterator[bytes]:
         count += 1
     if count:
         yield b"".join(batch)
+
+
+#: ns. A clock that goes back by less was made slower, and not set.
+_SLEWED = 1_000_000
+
+
+class WallClock:
+    """CLOCK_REALTIME less CLOCK_MONOTONIC.
+
+    The two can't be read at the same moment, so the difference is known only to lie between two bounds. It
+    stays what it was while it can, that the time between two messages be the same by either clock.
+    """
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._until = 0
+
+    def offset(self, first: int, last: int) -> int:
+        """Return the difference, in ns, for the time from ``first`` to ``last``, in ns of CLOCK_MONOTONIC.
+
+        That must be not long ago, and not before the last call's time. With the difference it is not before
+        that by CLOCK_REALTIME either, unless the clock was set back.
+        """
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        offset = min(max(self._offset, wall - after), wall - before)
+        if 0 < self._offset - offset < _SLEWED:
+            offset = max(offset, self._offset - (first - self._until))
+        self._offset, self._until = offset, last
+        return offset

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import select
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .printable import json_text, printable
 from .streams import forget_stderr, forget_stdout
 
 __all__ = [
@@ -144,3 +144,25 @@ def _takes_text(patience: float) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
     return bool(poll.poll(0 if _left_out else 1000 * patience))
+
+
+def printable(text: str) -> str:
+    r"""Return the text with escapes, such as ``\n`` and ``\u202e``, in place of all that is not printable.
+
+    That is control characters, ends of lines, what changes the direction of writing, blanks other than the
+    space, what is for private use or not assigned, and bytes that were no UTF-8. So the text is a part of one
+    line, and what is shown is what is there. Backslashes stay: to double them would spoil text that has
+    escapes already.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else _escape(each) for each in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def json_text(value: Any) -> str:
+    """Return the value as JSON, in printable ASCII."""
+    return json.dumps(value)

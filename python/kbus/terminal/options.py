@@ -12,9 +12,8 @@ from typing import Any, NoReturn, Optional
 
 from .. import names
 from .failures import Failure
-from .lines import CLOCKS
-from .output import StdoutFailed, flush, put, show, stdout_failed
-from .printable import printable
+from .output import StdoutFailed, flush, printable, put, show, stdout_failed
+from .times import CLOCKS
 
 __all__ = [
     "NAME_HELP",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import abi
+from . import _abi as abi
 
 
 @dataclass(frozen=True, order=True)

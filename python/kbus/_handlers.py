@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Optional, TypeVar
 
+from ._transfer import seconds_to_wait
 from .errors import ReplierError
 from .messages import Message
 from .names import check, matches, specificity
-from .transfer import seconds_to_wait
 
 _H = TypeVar("_H")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from . import abi
+from . import _abi as abi
 from .errors import ReplierError, StatusError
 from .messages import Message, Reply, Status, reply_to
 

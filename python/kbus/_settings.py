@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from . import abi, ioctls
-from .device import DeviceFile
+from . import _abi as abi
+from . import _ioctls as ioctls
+from ._device import DeviceFile
 
 
 class PeerInfo(NamedTuple):

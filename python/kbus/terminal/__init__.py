@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What the commands share: options, output, failures, signals, and what they tell other programs."""

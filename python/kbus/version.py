@@ -1,4 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The version of this package."""
-
-VERSION = "0.1.0"
