@@ -16,7 +16,7 @@ from .messages import Data, Message, Reply, reply_to
 _NOBODY_WAITS = (errno.EADDRNOTAVAIL, errno.ECONNREFUSED)
 
 
-class Sender(Protocol):
+class CanSend(Protocol):
     """What ``settle`` needs of a Ksock."""
 
     def send_msg(self, message: Message) -> object:
@@ -26,7 +26,7 @@ class Sender(Protocol):
         """How many Requests have been received and not answered."""
 
 
-class Replier(Sender, Protocol):
+class Replier(CanSend, Protocol):
     """What the others need of a Ksock."""
 
     def max_message_size(self) -> int:
@@ -92,7 +92,7 @@ def deliver(replier: Replier, request: Message, reply: Message, error: OSError) 
     return 0
 
 
-def settle(replier: Sender, reply: Message, error: OSError) -> int:
+def settle(replier: CanSend, reply: Message, error: OSError) -> int:
     """Return the errno with which the Request ended, or 0 if a second try has delivered the reply.
 
     EADDRNOTAVAIL or ECONNREFUSED: the requester has closed its KSock, or has abandoned the Request.

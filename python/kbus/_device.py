@@ -58,9 +58,9 @@ def stand_in() -> Optional[StandIn]:
     path = os.environ.get(TEST_BUS)
     if not path:
         return None
-    from ._test_bus import Client
+    from ._test_bus import TestBus
 
-    return Client(path)
+    return TestBus(path)
 
 
 def open_device(path: str, number: int, mode: str, nonblocking: bool) -> DeviceFile:

@@ -25,7 +25,7 @@ _NO_DEVICE = (errno.ENOENT, errno.ENXIO, errno.ENODEV)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 
 
-class Asked(Protocol):
+class Subject(Protocol):
     """What these functions ask a Ksock."""
 
     def find_replier(self, name: str) -> Optional[int]:
@@ -49,7 +49,7 @@ def opening(error: OSError, path: str, device: int) -> OSError:
     return _because(error, reasons, path)
 
 
-def binding(error: OSError, ksock: Asked, name: str, is_replier: bool) -> OSError:
+def binding(error: OSError, ksock: Subject, name: str, is_replier: bool) -> OSError:
     """Binding has been refused."""
     reasons = {
         **_wrong_name(name),
@@ -80,7 +80,7 @@ def looking_up(error: OSError, name: str) -> OSError:
     return _because(error, _wrong_name(name, "no Request has the name of a wildcard"), name)
 
 
-def sending(error: OSError, ksock: Asked, name: str, waits: bool = False) -> OSError:
+def sending(error: OSError, ksock: Subject, name: str, waits: bool = False) -> OSError:
     """Sending a message has been refused, one that ``waits`` for room or not."""
     busy = "can never have room for it" if waits else "has a full queue"
     reasons = {
@@ -102,7 +102,7 @@ def sending(error: OSError, ksock: Asked, name: str, waits: bool = False) -> OSE
     return _because(error, reasons, name)
 
 
-def replying(error: OSError, ksock: Asked, name: str) -> OSError:
+def replying(error: OSError, ksock: Subject, name: str) -> OSError:
     """Sending a reply has been refused."""
     reasons = {
         errno.EADDRNOTAVAIL: "whoever asked has gone",
@@ -179,7 +179,7 @@ def _who_may_open(node: str) -> str:
     return f"it belongs to the group {group} ({mode}); {_how_to_join(group)}"
 
 
-def _who_replies(ksock: Asked, name: str) -> str:
+def _who_replies(ksock: Subject, name: str) -> str:
     """The replier, who may be gone by now."""
     replier = ksock.find_replier(name)
     if not replier:

@@ -30,7 +30,7 @@ def _for_administrators() -> Iterator[None]:
         raise PermissionError(error.errno, reason) from None
 
 
-class Settings:
+class DeviceSettings:
     """The part of Ksock that is neither about binding nor about messages."""
 
     _file: DeviceFile

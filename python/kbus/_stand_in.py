@@ -22,7 +22,7 @@ class MsgId(NamedTuple):
     serial_num: int
 
 
-class Asked(NamedTuple):
+class TransferAsked(NamedTuple):
     """What a TRANSFER is to do, in the order in which the socket of a ``kbus-testbus`` has it.
 
     ``room`` and ``receive_max`` limit what it brings, in bytes and messages; 0 messages are any number.
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
     deadline: int
 
 
-class Outcome(NamedTuple):
+class TransferResult(NamedTuple):
     """What comes back from a call that does not wait."""
 
     ids: list[MsgId]
@@ -68,7 +68,7 @@ class BusGone(OSError):
     """
 
 
-class Calls(Protocol):
+class KsockCalls(Protocol):
     """An open KSock of the model, here or in another process."""
 
     def do(self, method: str, *arguments: Any) -> Any:
@@ -80,7 +80,7 @@ class Calls(Protocol):
     def send(self, nonblocking: bool) -> tuple[int, int]:
         """SEND."""
 
-    def transfer(self, asked: Asked, nonblocking: bool, delivered: Any = None) -> Outcome:
+    def transfer(self, asked: TransferAsked, nonblocking: bool, delivered: Any = None) -> TransferResult:
         """TRANSFER."""
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class StandInFile(DeviceFile):
 
     is_real = False
 
-    def __init__(self, path: str, calls: Calls, descriptor: int, mode: str, nonblocking: bool) -> None:
+    def __init__(self, path: str, calls: KsockCalls, descriptor: int, mode: str, nonblocking: bool) -> None:
         self._calls = calls
         os.set_blocking(descriptor, not nonblocking)
         super().__init__(path, "r" if mode == "r" else "r+", opener=lambda path, flags: descriptor)
@@ -140,11 +140,11 @@ class _as_from_the_kernel:
             raise OSError(error.errno, os.strerror(error.errno)) from None
 
 
-Ioctl = Callable[[StandInFile, Calls, Any], int]
+Ioctl = Callable[[StandInFile, KsockCalls, Any], int]
 
 
 def _u32(method: str) -> Ioctl:
-    def call(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+    def call(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
         abi.U32.pack_into(argument, 0, calls.do(method, *abi.U32.unpack_from(argument)))
         return 0
 
@@ -152,7 +152,7 @@ def _u32(method: str) -> Ioctl:
 
 
 def _count(name: str) -> Ioctl:
-    def call(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+    def call(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
         # u32, u64 or a message id
         value = calls.do("counts")[name]
         if isinstance(value, int):
@@ -173,7 +173,7 @@ def _name(argument: Argument) -> tuple[int, Optional[bytes]]:
 
 
 def _bind(method: str) -> Ioctl:
-    def call(file: StandInFile, calls: Calls, argument: Argument) -> int:
+    def call(file: StandInFile, calls: KsockCalls, argument: Argument) -> int:
         kind, name = _name(argument)
         calls.do(method, name, kind)
         return 0
@@ -182,7 +182,7 @@ def _bind(method: str) -> Ioctl:
 
 
 def _query(method: str) -> Ioctl:
-    def call(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+    def call(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
         _, name = _name(argument)
         found = calls.do(method, name)
         abi.U32.pack_into(argument, 0, found)
@@ -192,51 +192,51 @@ def _query(method: str) -> Ioctl:
 
 
 def _plain(method: str) -> Ioctl:
-    def call(file: StandInFile, calls: Calls, argument: object) -> int:
+    def call(file: StandInFile, calls: KsockCalls, argument: object) -> int:
         calls.do(method)
         return 0
 
     return call
 
 
-def _reset(file: StandInFile, calls: Calls, argument: object) -> int:
+def _reset(file: StandInFile, calls: KsockCalls, argument: object) -> int:
     return 0
 
 
-def _next_msg(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+def _next_msg(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
     length = calls.do("next_msg")
     abi.U32.pack_into(argument, 0, length)
     return 1 if length else 0
 
 
-def _send(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+def _send(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
     abi.MSG_ID.pack_into(argument, 0, *calls.send(file.is_nonblocking()))
     return 0
 
 
-def _abandon(file: StandInFile, calls: Calls, argument: Argument) -> int:
+def _abandon(file: StandInFile, calls: KsockCalls, argument: Argument) -> int:
     calls.do("abandon", abi.MSG_ID.unpack_from(argument))
     return 0
 
 
-def _new_device(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+def _new_device(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
     abi.U32.pack_into(argument, 0, calls.new_device())
     return 0
 
 
-def _peer_info(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+def _peer_info(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
     ksock_id, *_ = abi.PEER_INFO.unpack_from(argument)
     abi.PEER_INFO.pack_into(argument, 0, ksock_id, *calls.do("peer", ksock_id))
     return 0
 
 
-def _transfer(file: StandInFile, calls: Calls, argument: bytearray) -> int:
+def _transfer(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
     given = abi.TRANSFER.unpack_from(argument)
     send, ids, receive, deadline, _, send_len, receive_len, _, _, kept, *_, receive_max, times = given[:16]
     if any(given[16:]):
         raise OSError(22, "flags and reserved")
 
-    def deliver(outcome: Outcome) -> None:
+    def deliver(outcome: TransferResult) -> None:
         """Put what has come into the memory of the caller."""
         sent = len(outcome.ids)
         if ids and sent:
@@ -257,7 +257,7 @@ def _transfer(file: StandInFile, calls: Calls, argument: bytearray) -> int:
         )  # fmt: skip
 
     to_send = ctypes.string_at(send, send_len) if send_len else b""
-    asked = Asked(to_send, receive_len, receive_max, kept, bool(times), deadline)
+    asked = TransferAsked(to_send, receive_len, receive_max, kept, bool(times), deadline)
     calls.transfer(asked, file.is_nonblocking(), deliver)
     return 0
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from ._device import TEST_BUS
-from ._stand_in import Asked, BusGone, Outcome, StandInFile
+from ._stand_in import BusGone, StandInFile, TransferAsked, TransferResult
 
 _LATIN = "latin-1"
 
@@ -79,7 +79,7 @@ _PATIENCE = 5.0  # seconds
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
-class Client:
+class TestBus:
     """Reaches the bus whose socket has this path. Raises OSError if it is not there."""
 
     def __init__(self, path: str) -> None:
@@ -192,9 +192,9 @@ class RemoteHandle:
         network_id, serial_num = self._call("send", nonblocking)
         return network_id, serial_num
 
-    def transfer(self, asked: Asked, nonblocking: bool, delivered: Any = None) -> Outcome:
+    def transfer(self, asked: TransferAsked, nonblocking: bool, delivered: Any = None) -> TransferResult:
         """TRANSFER."""
-        outcome = Outcome(*self._call("transfer", *asked, nonblocking))
+        outcome = TransferResult(*self._call("transfer", *asked, nonblocking))
         if delivered:
             delivered(outcome)
         return outcome

@@ -112,7 +112,7 @@ class _Outgoing:
         )  # fmt: skip
 
 
-class Incoming:
+class ReceiveBuffer:
     """An argument to receive with, memory for messages, and what the last call has brought."""
 
     __slots__ = ("_messages", "address", "argument", "at_most", "deadline", "view")
@@ -155,7 +155,7 @@ class Incoming:
         return messages
 
 
-class _TimedIncoming(Incoming):
+class _TimedIncoming(ReceiveBuffer):
     """The same, with memory for the time at which each message was queued."""
 
     __slots__ = ("times",)
@@ -188,9 +188,9 @@ class Raw(NamedTuple):
 #: What a call has taken so far, from the kernel or of what was put aside. It is here before it is taken, so
 #: that it can be put back, wherever an exception comes. When another call may use the memory again, which a
 #: signal handler may make, it is here without that.
-Taken = list[Union[Incoming, Aside, Raw, list[Message]]]
+Taken = list[Union[ReceiveBuffer, Aside, Raw, list[Message]]]
 
-_M = TypeVar("_M", _Outgoing, Incoming, _TimedIncoming)
+_M = TypeVar("_M", _Outgoing, ReceiveBuffer, _TimedIncoming)
 
 
 def _received(argument: bytearray, view: memoryview) -> list[Message]:
@@ -206,7 +206,7 @@ class Exchange:
     the message is a Request, whose answer nobody wants if the call does not return it.
     """
 
-    def __init__(self, file: DeviceFile, out: _Outgoing, incoming: Incoming, is_call: bool) -> None:
+    def __init__(self, file: DeviceFile, out: _Outgoing, incoming: ReceiveBuffer, is_call: bool) -> None:
         self._file = file
         self.out = out
         self.incoming = incoming
@@ -258,7 +258,7 @@ class Transfer:
         self._file = file
         # Memory that is not in use. Of several threads, each pop() gives another one.
         self._outgoing: list[_Outgoing] = []
-        self._incoming: list[Incoming] = []
+        self._incoming: list[ReceiveBuffer] = []
         self._timed: list[_TimedIncoming] = []
 
     def send(self, message: bytes) -> MessageId:
@@ -311,7 +311,7 @@ class Transfer:
 
         They are in ``taken`` before this returns.
         """
-        incoming = _taken(self._incoming, Incoming)
+        incoming = _taken(self._incoming, ReceiveBuffer)
         argument = incoming.argument
         incoming.ask(deadline, at_most)
         taken.append(incoming)
@@ -359,7 +359,7 @@ class Transfer:
 
     def exchange(self, message: bytes, deadline: int, is_call: bool) -> Exchange:
         """Return what sends a message and receives one, waiting for that until the deadline."""
-        out, incoming = _taken(self._outgoing, _Outgoing), _taken(self._incoming, Incoming)
+        out, incoming = _taken(self._outgoing, _Outgoing), _taken(self._incoming, ReceiveBuffer)
         out.fill(message, deadline, incoming.address, len(incoming.view))
         return Exchange(self._file, out, incoming, is_call)
 

@@ -19,7 +19,7 @@ from ._device import open_device
 from ._failed import error_of, is_good
 from ._ids import MessageId
 from ._inbox import Inbox
-from ._settings import Settings
+from ._settings import DeviceSettings
 from ._transfer import Batch, Taken, Transfer, deadline_after
 from .bindings import read_bindings as read_bindings
 from .errors import SendManyError
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 LINGER = 0.05
 
 
-class Ksock(Settings):
+class Ksock(DeviceSettings):
     """An open KBUS device: binds to message names, sends and reads messages.
 
     ``which`` is the number of the device, 0 for ``/dev/kbus0``. ``mode`` is ``r`` (enough to

@@ -104,8 +104,8 @@ def test_a_size_that_is_not_allowed(bus: Bus, capsys: Captured) -> None:
 
 
 def test_what_is_lost_is_told(bus: Bus, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    counted = bench_peer.Peer.counted
-    monkeypatch.setattr(bench_peer.Peer, "counted", lambda peer: (counted(peer) or 0) - 1)
+    counted = bench_peer.BenchPeer.counted
+    monkeypatch.setattr(bench_peer.BenchPeer, "counted", lambda peer: (counted(peer) or 0) - 1)
     assert main(["bench", "--seconds", "0.05"]) == 1
     said = capsys.readouterr()
     assert said.out == ""

@@ -9,7 +9,7 @@ import pytest
 
 from kbus import Announcement, Message, MessageId, Reply, Request, Status
 from kbus.cli.filters import Filter, add_filters, given_filter
-from kbus.cli.peers import Peer
+from kbus.cli.peers import Opener
 
 ID = MessageId(0, 7)
 ANNOUNCEMENT = Announcement("$.A.B", from_=3)
@@ -17,7 +17,7 @@ REQUEST = Request("$.A.C", from_=4, flags=Message.URGENT)
 REPLY = Reply("$.A.C", from_=3, to=4, in_reply_to=ID)
 STATUS = Status("$.KBUS.Replier.Ignored", to=4, in_reply_to=ID)
 EVERYTHING = [ANNOUNCEMENT, REQUEST, REPLY, STATUS]
-PEERS = {3: Peer(100, "sensor"), 4: Peer(101, "python3"), 0: None}
+PEERS = {3: Opener(100, "sensor"), 4: Opener(101, "python3"), 0: None}
 
 
 def shown(*options: str) -> list[Message]:

@@ -16,10 +16,10 @@ from kbus import Announcement, inspect
 from kbus._processes import command_of
 from kbus.capture import Frame, Writer
 from kbus.cli import SUBCOMMANDS, main
-from kbus.cli.bindings import _Screen as BindingsScreen
+from kbus.cli.bindings import _BindingsScreen as BindingsScreen
 from kbus.cli.lines import as_line
 from kbus.cli.logs import parse
-from kbus.cli.peers import Peer
+from kbus.cli.peers import Opener
 from kbus.cli.record import _tell
 from kbus.cli.top.page import Page
 from kbus.inspect import Binding
@@ -161,7 +161,7 @@ def test_what_comes_of_a_message_that_can_not_be_played(
 
 def test_lines_of_messages_and_changes(capfd: pytest.CaptureFixture[str]) -> None:
     """They have process names as JSON, and can be read back."""
-    peer = Peer(7, command_of(os.getpid()))
+    peer = Opener(7, command_of(os.getpid()))
     line = as_line(Announcement("$.A", NAME), 0, "1.000000000", peer=peer)
     put_line(line)
     printed = capfd.readouterr().out

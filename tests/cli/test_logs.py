@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from kbus import Announcement, Message, MessageId
 from kbus.cli.lines import as_line
 from kbus.cli.logs import Logged, parse, read
-from kbus.cli.peers import Peer
+from kbus.cli.peers import Opener
 from kbus.terminal.times import TimeStyle
 from tests.python.strategies import messages, u32
 
-peers = st.none() | st.builds(Peer, st.integers(0, 2**31), st.text(max_size=15))
+peers = st.none() | st.builds(Opener, st.integers(0, 2**31), st.text(max_size=15))
 times = st.integers(-(2**63), 2**63)
 
 LINE = '(1700000000.123456789) kbus0 [0:12] A from 3 $.A 4 "22.5"'
@@ -22,7 +22,7 @@ LINE = '(1700000000.123456789) kbus0 [0:12] A from 3 $.A 4 "22.5"'
 
 @given(message=messages, device=st.integers(0, 255), time_ns=times, peer=peers, always_hex=st.booleans())
 def test_every_message_comes_back(
-    message: Message, device: int, time_ns: int, peer: Peer | None, always_hex: bool
+    message: Message, device: int, time_ns: int, peer: Opener | None, always_hex: bool
 ) -> None:
     line = as_line(message, device, TimeStyle("abs").text(time_ns), always_hex, peer)
     assert line.splitlines() == [line]

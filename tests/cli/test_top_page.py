@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbus import MessageId
-from kbus.cli.top.page import HELP, Line, Page
+from kbus.cli.top.page import HELP, Page, ScreenLine
 from kbus.cli.top.rates import KsockRates
 from kbus.cli.top.tables import Order
 from kbus.cli.top.traffic import NameCounts, Waiting
@@ -62,11 +62,11 @@ def rows(shown: Page) -> list[str]:
 
 def test_names() -> None:
     assert page().lines(100, 24) == [
-        Line("kbus0 12:34:56  50 messages/s, 2.5M bytes/s  2 KSocks  1 waiting  7 lost"),
-        Line("names: 1-2 of 2  h help, q quit"),
-        Line("RATEv  BYTES/S  MSGS  BYTES  ANSWERED  FAILED  LATENCY  LONGEST  NAME", stands_out=True),
-        Line("   50      400   500   4.0K         0       0        -        -  $.Fast"),
-        Line("  0.5     2.5M     3   1.2M         2       1    250ms    400ms  $.Slow"),
+        ScreenLine("kbus0 12:34:56  50 messages/s, 2.5M bytes/s  2 KSocks  1 waiting  7 lost"),
+        ScreenLine("names: 1-2 of 2  h help, q quit"),
+        ScreenLine("RATEv  BYTES/S  MSGS  BYTES  ANSWERED  FAILED  LATENCY  LONGEST  NAME", stands_out=True),
+        ScreenLine("   50      400   500   4.0K         0       0        -        -  $.Fast"),
+        ScreenLine("  0.5     2.5M     3   1.2M         2       1    250ms    400ms  $.Slow"),
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from kbus import Announcement, Message, Request, reply_to
 from kbus._processes import command_of
 from kbus.cli import logs
-from kbus.cli.peers import Peer
+from kbus.cli.peers import Opener
 from tests.kernel.command import bound, running
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import take, wait_until
@@ -78,7 +78,7 @@ def test_the_log_is_what_was_shown(ksock: OpenKsock, tmp_path: Path) -> None:
         (asker.ksock_id(), "grün".encode()),
         (replier.ksock_id(), b"\xff"),
     ]
-    assert [each.peer for each in found] == [Peer(os.getpid(), COMMAND)] * 2
+    assert [each.peer for each in found] == [Opener(os.getpid(), COMMAND)] * 2
     assert out.startswith("(0.000000000) ")
     assert abs(found[0].time_ns - log.stat().st_mtime_ns) < 60_000_000_000
 

@@ -2,8 +2,8 @@
 """`python3 -m tests.lint.folders`: how the modules of python/kbus stand to one another.
 
 Imports between folders run one way. Those of python/kbus/pipeline are in the order in which data flow: a
-module imports what stands in its own folder and in those before it. The pipeline reads captures, so no class
-of kbus.capture has a name of the pipeline's, nor two of the pipeline the same.
+module imports what stands in its own folder and in those before it. No two classes have one name but Service,
+which kbus.aio has too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ def of_one_name(modules: dict[str, str]) -> list[str]:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path}:{node.lineno}")
-    return [f"{name}: {', '.join(where)}" for name, where in places.items() if len(where) > 1]
+    return [
+        f"{name}: {', '.join(where)}"
+        for name, where in places.items()
+        if len(where) > 1 and name != "Service"
+    ]
 
 
 def main() -> int:
@@ -70,11 +74,8 @@ def main() -> int:
     paths = sorted(PACKAGE.rglob("*.py"))
     modules = {str(path.relative_to(PACKAGE.parent)): path.read_text() for path in paths}
     graph = imported(modules)
-    named = {
-        path: text for path, text in modules.items() if path.startswith(("kbus/pipeline", "kbus/capture"))
-    }
     found = [f"in a circle: {', '.join(each)}" for each in circles(graph, most=1)]
-    found += [*backwards(graph), *of_one_name(named)]
+    found += [*backwards(graph), *of_one_name(modules)]
     print(*found, sep="\n", end="\n" if found else "")
     return bool(found)
 

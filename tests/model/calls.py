@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kbus import _abi as abi
-from kbus.testing.model.wire import Message, MsgId
+from kbus.testing.model.wire import MsgId, WireMessage
 
 Call = tuple[Any, ...]
 """The name of a method of `ksock.Ksock`, and the arguments."""
@@ -32,7 +32,7 @@ def outcome(call: Callable[..., object], *arguments: object) -> object:
         return errno.errorcode[error.errno or 0]
 
 
-def spoiled(message: Message, at: int, value: int) -> bytes:
+def spoiled(message: WireMessage, at: int, value: int) -> bytes:
     """The message's bytes with one word, `at` bytes from the begin (or the end, if negative), replaced."""
     raw = bytearray(message.to_bytes())
     at %= len(raw)
@@ -40,14 +40,14 @@ def spoiled(message: Message, at: int, value: int) -> bytes:
     return bytes(raw)
 
 
-_SOUND = Message(b"$.A", data=b"data")
+_SOUND = WireMessage(b"$.A", data=b"data")
 WRONG_MESSAGES = (
     spoiled(_SOUND, 0, 0),  # start guard
     spoiled(_SOUND, -4, 0),  # end guard
     spoiled(_SOUND, 28, 1 << 4),  # flags without a meaning
     spoiled(_SOUND, 28, 1 << 15),
     spoiled(_SOUND, 28, abi.BIT_ALL_OR_WAIT | abi.BIT_ALL_OR_FAIL),
-    spoiled(Message(b"$.A", in_reply_to=MsgId(0, 1)), 28, abi.BIT_WANT_A_REPLY),
+    spoiled(WireMessage(b"$.A", in_reply_to=MsgId(0, 1)), 28, abi.BIT_WANT_A_REPLY),
     spoiled(_SOUND, 28, abi.BIT_EXTENDED),
     spoiled(_SOUND, 32, 1001),  # name length
     spoiled(_SOUND, 32, 0xFFFFFFFF),
@@ -68,8 +68,8 @@ _data = st.sampled_from((0, 0, 0, 1, 2, 30)).map(lambda words: words * b"data")
 _extensions = st.sampled_from((b"", b"", b"", b"0123456789abcdef"))
 
 
-def _message(name: bytes, flags: tuple[int, ...], id: MsgId, data: bytes, extension: bytes) -> Message:
-    return Message(
+def _message(name: bytes, flags: tuple[int, ...], id: MsgId, data: bytes, extension: bytes) -> WireMessage:
+    return WireMessage(
         name, sum(flags) | (abi.BIT_EXTENDED if extension else 0), id, data=data, extension=extension
     )
 
@@ -110,7 +110,7 @@ odd_calls = st.one_of(
         "write",
         st.tuples(st.sampled_from(WRONG_MESSAGES), st.integers(0, 80)).map(lambda raw: raw[0][: raw[1]]),
     ),
-    _call("write", st.builds(Message, _not_sent, _flags).map(Message.to_bytes)),
+    _call("write", st.builds(WireMessage, _not_sent, _flags).map(WireMessage.to_bytes)),
     _call("set_only_once", st.just(2)),
     _call("set_report_lost", st.just(2)),
     _call("set_report_binds", st.just(2)),

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import select
 
-from kbus._stand_in import Outcome
-from kbus.testing.model.parts import Clock
+from kbus._stand_in import TransferResult
+from kbus.testing.model.parts import CallClock
 from kbus.testing.model.wire import MsgId
 from tests.kernel import raw
 from tests.kernel.helpers import PATIENCE
@@ -19,9 +19,9 @@ MODES = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
 class Ksock:
     """An open descriptor of /dev/kbus0."""
 
-    def __init__(self, mode: str, nonblocking: bool = True, clock: Clock | None = None) -> None:
+    def __init__(self, mode: str, nonblocking: bool = True, clock: CallClock | None = None) -> None:
         self.mode = mode
-        self._clock = clock or Clock()
+        self._clock = clock or CallClock()
         flags = MODES[mode] | os.O_CLOEXEC | (os.O_NONBLOCK if nonblocking else 0)
         self._file = raw.Descriptor(os.open("/dev/kbus0", flags))
         self.is_open = True
@@ -96,13 +96,13 @@ class Ksock:
         poller.register(self._file.fd, select.POLLIN | select.POLLPRI | select.POLLOUT)
         return dict(poller.poll(0)).get(self._file.fd, 0)
 
-    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> TransferResult:
         """TRANSFER, with deadline 0."""
         done = Transfer(to_send, room, kept=kept, receive_max=receive_max, timed=timed).call(self)
         ids = [MsgId(*pair) for pair in done.ids]
         left, packets = len(done.to_send), done.packets
         times = [self._clock.call_at(time) for time in done.times] if timed else []
-        return Outcome(
+        return TransferResult(
             ids, done.error, done.kept, left, packets, done.queued, done.next_len, done.lost, times
         )
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from kbus import _abi as abi
-from kbus._stand_in import Outcome
+from kbus._stand_in import TransferResult
 from kbus.testing.model import ksock as model
 from kbus.testing.model.answers import owed_by
-from kbus.testing.model.bus import Device, Limits
-from kbus.testing.model.wire import Message, MsgId, parse
+from kbus.testing.model.bus import Device, DeviceLimits
+from kbus.testing.model.wire import MsgId, WireMessage, parse
 from tests.kernel.transfer import pack
 
 from .calls import SENT, WRONG_MESSAGES, Call, common_calls, messages, odd_calls, outcome
@@ -40,8 +40,8 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.device = Device()
-        self.ksocks: list[model.Ksock] = []
-        self.read_here: list[Message] = []  # what must be answered, by whoever
+        self.ksocks: list[model.ModelKsock] = []
+        self.read_here: list[WireMessage] = []  # what must be answered, by whoever
         self.requests: list[tuple[int, MsgId]] = []  # that SEND accepted, by their senders
 
     @initialize(
@@ -62,7 +62,7 @@ class Machine(RuleBasedStateMachine):
         bindings: list[tuple[int, bytes, int]],
     ) -> None:
         """A device with these parameters, three KSocks, and some bindings."""
-        self.device = self.make_device(Limits(queue_length=queue_length, queue_bytes=queue_bytes))
+        self.device = self.make_device(DeviceLimits(queue_length=queue_length, queue_bytes=queue_bytes))
         for _ in range(3):
             self.open("rw")
         self.do(0, "set_report_binds", report_binds)
@@ -71,15 +71,15 @@ class Machine(RuleBasedStateMachine):
         for slot, name, kind in [(1, replier, 1), *bindings]:
             self.do(slot, "bind", name, kind)
 
-    def make_device(self, limits: Limits) -> Device:
+    def make_device(self, limits: DeviceLimits) -> Device:
         """The model of a device with these parameters, on which nobody is."""
         return Device(limits)
 
-    def make_ksock(self, mode: str) -> model.Ksock:
+    def make_ksock(self, mode: str) -> model.ModelKsock:
         """One more KSock."""
         return self.device.open(mode)
 
-    def call(self, ksock: model.Ksock, method: str, *arguments: object) -> Any:
+    def call(self, ksock: model.ModelKsock, method: str, *arguments: object) -> Any:
         """Call the method on a KSock, and give its outcome."""
         return outcome(getattr(ksock, method), *arguments)
 
@@ -87,13 +87,13 @@ class Machine(RuleBasedStateMachine):
         """Call the method on one of the KSocks, and give its outcome."""
         return self.call(self.ksocks[slot % len(self.ksocks)], method, *arguments)
 
-    def pick(self, slot: int, suits: Callable[[model.Ksock], bool]) -> int:
+    def pick(self, slot: int, suits: Callable[[model.ModelKsock], bool]) -> int:
         """One of those KSocks that suit; any, if none does."""
         everybody = range(len(self.ksocks))
         suitable = [index for index in everybody if suits(self.ksocks[index])] or everybody
         return suitable[slot % len(suitable)]
 
-    def post(self, slot: int, message: Message) -> None:
+    def post(self, slot: int, message: WireMessage) -> None:
         """Write a whole message and send it; what has been written before is dropped, unless it waits."""
         ksock = self.ksocks[slot % len(self.ksocks)]
         if ksock.written and not ksock.waits:
@@ -138,12 +138,12 @@ class Machine(RuleBasedStateMachine):
         self.do(slot, call[0], *call[1:])
 
     @rule(slot=slots, message=messages)
-    def announce(self, slot: int, message: Message) -> None:
+    def announce(self, slot: int, message: WireMessage) -> None:
         """Send an announcement."""
         self.post(self.pick(slot, is_sender), message)
 
     @rule(slot=slots, message=messages, to=st.sampled_from((None, None, None, None, 0, 1)))
-    def request(self, slot: int, message: Message, to: int | None) -> None:
+    def request(self, slot: int, message: WireMessage, to: int | None) -> None:
         """A Request, mostly of a name that has a replier, and mostly not to a wrong one."""
         name = message.name
         if self.device.replier_for(name) is None:
@@ -153,7 +153,7 @@ class Machine(RuleBasedStateMachine):
         self.post(slot, replace(message, name=name, flags=message.flags | abi.BIT_WANT_A_REPLY, to=to_id))
 
     @rule(slot=slots, message=messages, kind=kinds, count=st.integers(1, 3))
-    def lower(self, slot: int, message: Message, kind: int, count: int) -> None:
+    def lower(self, slot: int, message: WireMessage, kind: int, count: int) -> None:
         """Have one message wait for a KSock, and lower that one's limit (rule 42)."""
         sender, full = self.pick(slot, is_sender), (slot + 1) % len(self.ksocks)
         flags = abi.BIT_ALL_OR_WAIT | (abi.BIT_WANT_A_REPLY if kind else 0)
@@ -171,7 +171,7 @@ class Machine(RuleBasedStateMachine):
         twist=st.sampled_from((0, 0, 0, 0, 1, 2)),
         full=st.booleans(),
     )
-    def reply(self, slot: int, which: int, message: Message, twist: int, full: bool) -> None:
+    def reply(self, slot: int, which: int, message: WireMessage, twist: int, full: bool) -> None:
         """Answer a Request that somebody has read; mostly from the right KSock, and once.
 
         With `full`, it is one without an answer, the requester gets another message first, and the answer is
@@ -186,14 +186,14 @@ class Machine(RuleBasedStateMachine):
         requester = [index for index, ksock in enumerate(self.ksocks) if ksock.id == request.sender]
         if full and requester:
             self.do(requester[0], "bind", SENT[0], 0)
-            self.post(self.pick(slot, is_sender), Message(SENT[0]))
+            self.post(self.pick(slot, is_sender), WireMessage(SENT[0]))
             message = replace(message, data=60 * b"long")
         to = request.sender + (1 if twist == 2 else 0)
         self.post(slot, replace(message, in_reply_to=request.id, to=to))
 
     @precondition(lambda self: any(self.device.replier_for(name) for name in SENT))
     @rule(slot=slots, message=messages)
-    def ask_for_much(self, slot: int, message: Message) -> None:
+    def ask_for_much(self, slot: int, message: WireMessage) -> None:
         """A Request that is read and gets a long answer, for which there may be no room."""
         self.request(slot, replace(message, flags=0), None)
         if any(not request.popped for request in self.device.requests):
@@ -203,7 +203,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(not request.popped for request in self.device.requests))
     @rule(which=slots, message=messages)
-    def reply_unread(self, which: int, message: Message) -> None:
+    def reply_unread(self, which: int, message: WireMessage) -> None:
         """The replier answers what it has not read, which is refused."""
         unread = [request for request in self.device.requests if not request.popped]
         request = unread[which % len(unread)]
@@ -257,7 +257,7 @@ class Machine(RuleBasedStateMachine):
     def transfer(
         self,
         slot: int,
-        batch: list[tuple[Message, bool]],
+        batch: list[tuple[WireMessage, bool]],
         wrong: bytes,
         room: int,
         receive_max: int,
@@ -271,14 +271,14 @@ class Machine(RuleBasedStateMachine):
         packets = [message.to_bytes() for message in requests] + ([wrong] if wrong else [])
         sending = [*([parse(ksock.written)] if ksock.waits else []), *requests]
         done = self.do(slot, "transfer", pack(*packets), room, receive_max, int(ksock.waits != odd), timed)
-        if isinstance(done, Outcome):
+        if isinstance(done, TransferResult):
             sent = zip(sending, done.ids)
             self.requests += [(ksock.id, number) for message, number in sent if message.is_request]
             received = [parse(packet) for packet in done.packets]
             self.read_here += [m for m in received if m.flags & abi.BIT_WANT_YOU_TO_REPLY]
 
     @rule(slot=slots, message=messages, cuts=st.lists(st.integers(0, 200), max_size=4), finish=st.booleans())
-    def write_in_pieces(self, slot: int, message: Message, cuts: list[int], finish: bool) -> None:
+    def write_in_pieces(self, slot: int, message: WireMessage, cuts: list[int], finish: bool) -> None:
         """Write a message, or the first pieces of one."""
         whole = message.to_bytes()
         ends = sorted({min(cut, len(whole)) for cut in cuts})
@@ -299,6 +299,6 @@ class Machine(RuleBasedStateMachine):
             self.requests.append((ksock.id, number))
 
 
-def is_sender(ksock: model.Ksock) -> bool:
+def is_sender(ksock: model.ModelKsock) -> bool:
     """Whether a message can be written to it now."""
     return "w" in ksock.mode and not ksock.waits

@@ -9,14 +9,14 @@ import select
 from typing import Any
 
 from kbus.testing.model import stats
-from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.bus import Device, DeviceLimits
 from tests.kernel.helpers import device_stats
 
 from . import driver
 from .calls import SENT, outcome
 
 
-def real_device(limits: Limits) -> Device:
+def real_device(limits: DeviceLimits) -> Device:
     """The model of /dev/kbus0 as it stands, with nobody on it."""
     probe = driver.Ksock("rw")
     device = Device(

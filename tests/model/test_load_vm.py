@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus.testing.model.wire import Message
+from kbus.testing.model.wire import WireMessage
 from tests.effort import reduced
 from tests.kernel import module
 from tests.kernel.helpers import bindings, device_stats, fails, stats_lines
@@ -148,6 +148,6 @@ def test_the_module_unloads_and_loads_again(crowd: Crowd) -> None:
         module.load(**parameters)
     ksock = Ksock("rw")
     ksock.bind(b"$.A", 0)
-    memory.post(ksock, Message(b"$.A"))
-    assert ksock.next_msg() == Message(b"$.A").length
+    memory.post(ksock, WireMessage(b"$.A"))
+    assert ksock.next_msg() == WireMessage(b"$.A").length
     ksock.close()

@@ -7,9 +7,9 @@ import errno
 from dataclasses import replace
 
 from kbus import _abi as abi
-from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.bus import Device, DeviceLimits
 from kbus.testing.model.parts import STATUS_LENGTH
-from kbus.testing.model.wire import Message, MsgId
+from kbus.testing.model.wire import MsgId, WireMessage
 from tests.kernel.helpers import fails
 
 from .steps import answer, ask, drain, post, say, take
@@ -53,7 +53,7 @@ def test_rule_10_unbinding_removes_what_came_by_it(device: Device) -> None:
     assert len(ksock.queue.copies) == 2
     (status,) = drain(sender)
     assert (status.name, status.in_reply_to, status.sender) == (b"$.KBUS.Replier.Unbound", second, ksock.id)
-    post(ksock, Message(b"$.A", in_reply_to=first, to=sender.id))
+    post(ksock, WireMessage(b"$.A", in_reply_to=first, to=sender.id))
     assert [message.in_reply_to for message in drain(sender)] == [first]
 
 
@@ -73,16 +73,16 @@ def test_rule_26_who_may_reply(device: Device) -> None:
     asker, replier, other = (device.open("rw") for _ in range(3))
     replier.bind(b"$.A", 1)
     number = ask(asker, b"$.A")
-    reply = Message(b"$.A", in_reply_to=number, to=asker.id)
+    reply = WireMessage(b"$.A", in_reply_to=number, to=asker.id)
     with fails(errno.ECONNREFUSED):
         post(replier, reply)  # it has not been read yet
     take(replier)
     with fails(errno.ECONNREFUSED):
         post(other, reply)
     with fails(errno.ECONNREFUSED):
-        post(replier, Message(b"$.A", in_reply_to=number, to=other.id))
+        post(replier, WireMessage(b"$.A", in_reply_to=number, to=other.id))
     with fails(errno.EINVAL):
-        post(replier, Message(b"$.A", abi.BIT_WANT_A_REPLY, in_reply_to=number, to=asker.id))
+        post(replier, WireMessage(b"$.A", abi.BIT_WANT_A_REPLY, in_reply_to=number, to=asker.id))
     asker.close()
     assert replier.unreplied == 0
     with fails(errno.EADDRNOTAVAIL):
@@ -122,7 +122,7 @@ def test_rule_28_abandon(device: Device) -> None:
 
 
 def test_rule_43_a_reply_without_room() -> None:
-    device = Device(Limits(queue_bytes=250))
+    device = Device(DeviceLimits(queue_bytes=250))
     asker, replier, listener = (device.open("rw") for _ in range(3))
     asker.bind(b"$.B", 0)
     replier.bind(b"$.A", 1)
@@ -131,7 +131,7 @@ def test_rule_43_a_reply_without_room() -> None:
     say(replier, b"$.B")
     number = ask(asker, b"$.A")
     request = take(replier)
-    reply = Message(b"$.A.B", in_reply_to=number, to=asker.id, data=bytes(200))
+    reply = WireMessage(b"$.A.B", in_reply_to=number, to=asker.id, data=bytes(200))
     with fails(errno.ENOBUFS):
         post(replier, reply)
     assert (replier.last_sent, device.last_serial) == (MsgId(0, 3), 4)
@@ -146,12 +146,12 @@ def test_rule_43_a_reply_without_room() -> None:
 
 
 def test_rule_43_a_long_reply_fits_an_empty_queue() -> None:
-    device = Device(Limits(queue_bytes=200))
+    device = Device(DeviceLimits(queue_bytes=200))
     asker, replier = device.open("rw"), device.open("rw")
     replier.bind(b"$.A", 1)
     numbers = [ask(asker, b"$.A") for _ in range(2)]
     drain(replier)
-    reply = Message(b"$.A", to=asker.id, data=bytes(400))
+    reply = WireMessage(b"$.A", to=asker.id, data=bytes(400))
     with fails(errno.ENOBUFS):
         post(replier, replace(reply, in_reply_to=numbers[0]))  # the other slot is set aside
     assert take(asker).name == b"$.KBUS.Replier.NoRoom"
@@ -160,12 +160,12 @@ def test_rule_43_a_long_reply_fits_an_empty_queue() -> None:
 
 
 def test_rule_43_what_is_no_longer_than_a_status_always_fits() -> None:
-    device = Device(Limits(queue_bytes=STATUS_LENGTH + 48))
+    device = Device(DeviceLimits(queue_bytes=STATUS_LENGTH + 48))
     asker, replier = device.open("rw"), device.open("rw")
     asker.bind(b"$.B", 0)
     replier.bind(b"$.A", 1)
     number = ask(asker, b"$.A")
     say(replier, b"$.B")
     take(replier)
-    post(replier, Message(b"$.A", in_reply_to=number, to=asker.id, data=bytes(STATUS_LENGTH - 48)))
+    post(replier, WireMessage(b"$.A", in_reply_to=number, to=asker.id, data=bytes(STATUS_LENGTH - 48)))
     assert asker.queue.bytes == device.limits.queue_bytes

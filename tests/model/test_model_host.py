@@ -10,7 +10,7 @@ import pytest
 from kbus import _abi as abi
 from kbus.testing.model import names, stats
 from kbus.testing.model.bus import Device
-from kbus.testing.model.wire import NO_ID, Message, MsgId
+from kbus.testing.model.wire import NO_ID, MsgId, WireMessage
 from tests.kernel.helpers import fails
 
 from .steps import ask, drain, post, say, take
@@ -88,7 +88,7 @@ def test_rules_13_and_14_writing(device: Device) -> None:
     ksock = device.open("rw")
     with fails(errno.ENOMSG):
         ksock.send()
-    raw = Message(b"$.A", data=b"data").to_bytes()
+    raw = WireMessage(b"$.A", data=b"data").to_bytes()
     for byte in raw:
         ksock.write(bytes([byte]))
     with fails(errno.EMSGSIZE):
@@ -104,10 +104,10 @@ def test_rules_13_and_14_writing(device: Device) -> None:
     with fails(errno.EINVAL):
         ksock.write(b"kbuS")
     with fails(errno.ENAMETOOLONG):
-        ksock.write(Message(b"$." + 999 * b"A").to_bytes())
+        ksock.write(WireMessage(b"$." + 999 * b"A").to_bytes())
     ksock.max_msg_size(100)
     with fails(errno.EMSGSIZE):
-        ksock.write(Message(b"$.A", data=bytes(56)).to_bytes()[:40])
+        ksock.write(WireMessage(b"$.A", data=bytes(56)).to_bytes()[:40])
     assert say(ksock, b"$.A", data=bytes(52)) == MsgId(0, 1)
 
 
@@ -120,7 +120,7 @@ def test_rule_15_the_order_of_checks(device: Device) -> None:
     asker.bind(b"$.Filler", 0)
     say(asker, b"$.Filler")
     say(asker, b"$.A")
-    wrong = Message(b"$.A", abi.BIT_WANT_A_REPLY | abi.BIT_ALL_OR_FAIL, to=99)
+    wrong = WireMessage(b"$.A", abi.BIT_WANT_A_REPLY | abi.BIT_ALL_OR_FAIL, to=99)
     with fails(errno.ENOLCK):
         post(asker, wrong)
     take(asker)
@@ -147,7 +147,7 @@ def test_rule_15_the_order_of_checks(device: Device) -> None:
 def test_rule_16_ids(device: Device) -> None:
     ksock = device.open("rw")
     device.last_serial = 2**32 - 2
-    assert post(ksock, Message(b"$.A", id=MsgId(7, 0))) == MsgId(7, 0)
+    assert post(ksock, WireMessage(b"$.A", id=MsgId(7, 0))) == MsgId(7, 0)
     assert [say(ksock, b"$.A").serial_num for _ in range(3)] == [2**32 - 1, 1, 2]
     with fails(errno.EBADMSG):
         say(ksock, b"$.A.*")
@@ -160,9 +160,9 @@ def test_rule_17_what_the_sender_cannot_say(device: Device) -> None:
     ksock = device.open("rw")
     ksock.bind(b"$.A", 0)
     everything = 0xFFFF040E  # users' bits, EXTENDED, URGENT, and the two that are KBUS's
-    post(ksock, Message(b"$.A", everything, to=5, sender=99, extension=bytes(range(16))))
+    post(ksock, WireMessage(b"$.A", everything, to=5, sender=99, extension=bytes(range(16))))
     (message,) = drain(ksock)
-    assert message == Message(b"$.A", 0xFFFF0408, MsgId(0, 1), to=5, sender=1, extension=bytes(range(16)))
+    assert message == WireMessage(b"$.A", 0xFFFF0408, MsgId(0, 1), to=5, sender=1, extension=bytes(range(16)))
 
 
 def test_rule_19_messages_once(device: Device) -> None:

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import invariant
 
 from kbus import _abi as abi
-from kbus.testing.model.ksock import Ksock
+from kbus.testing.model.ksock import ModelKsock
 from kbus.testing.model.parts import STATUS_LENGTH, Copy, Queue
 from kbus.testing.model.wire import MsgId
 
@@ -27,7 +27,7 @@ class Alone(Machine):
         self.accepted: Counter[tuple[int, MsgId]] = Counter()
         self.answered: Counter[tuple[int, MsgId]] = Counter()
 
-    def call(self, ksock: Ksock, method: str, *arguments: object) -> Any:
+    def call(self, ksock: ModelKsock, method: str, *arguments: object) -> Any:
         before = {other: taken(other) for other in self.ksocks}
         requests = list(self.device.requests)
         with mock.patch.object(ksock.queue, "take", Taker(ksock.queue)) as taker:
@@ -90,18 +90,18 @@ class Taker:
         return self.copies[-1]
 
 
-def taken(ksock: Ksock) -> int:
+def taken(ksock: ModelKsock) -> int:
     """Slots of the queue that are in use or set aside."""
     return len(ksock.queue.copies) + ksock.reserved
 
 
-def taken_bytes(ksock: Ksock) -> int:
+def taken_bytes(ksock: ModelKsock) -> int:
     """Bytes of the queue that are in use or set aside, without those of events that need no room."""
     copies = [copy for copy in ksock.queue.copies if not copy.over_limit]
     return sum(copy.message.length for copy in copies) + ksock.reserved * STATUS_LENGTH
 
 
-def answers_of(ksock: Ksock, copies: list[Copy]) -> list[tuple[int, MsgId]]:
+def answers_of(ksock: ModelKsock, copies: list[Copy]) -> list[tuple[int, MsgId]]:
     """Of the copies, those that answer a Request of this KSock, as it and the Request's id."""
     return [(ksock.id, c.message.in_reply_to) for c in copies if c.binding is None and c.message.is_reply]
 

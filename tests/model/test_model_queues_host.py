@@ -7,7 +7,7 @@ import errno
 import select
 
 from kbus import _abi as abi
-from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.bus import Device, DeviceLimits
 from kbus.testing.model.parts import STATUS_LENGTH
 from kbus.testing.model.wire import MsgId, parse
 from tests.kernel.helpers import fails
@@ -28,7 +28,7 @@ def test_rule_20_five_bindings_do_not_let_five_copies_in(device: Device) -> None
 
 
 def test_rule_20_bytes() -> None:
-    ksock = Device(Limits(queue_bytes=100)).open("rw")
+    ksock = Device(DeviceLimits(queue_bytes=100)).open("rw")
     ksock.bind(b"$.A", 0)
     say(ksock, b"$.A", data=bytes(400))
     say(ksock, b"$.A")
@@ -139,7 +139,7 @@ def test_rule_32_events(device: Device) -> None:
 
 
 def test_rule_32_events_of_a_close_are_set_aside() -> None:
-    device = Device(Limits(events_aside=2))
+    device = Device(DeviceLimits(events_aside=2))
     binder, listener = device.open("rw"), device.open("rw")
     for letter in b"ABCDE":
         binder.bind(b"$.%c" % letter, 1)
@@ -156,7 +156,7 @@ def test_rule_32_events_of_a_close_are_set_aside() -> None:
 
 def test_rule_20_slots_count_with_the_bytes_of_a_status() -> None:
     assert STATUS_LENGTH == 40 + 24 + 4
-    device = Device(Limits(queue_bytes=2 * STATUS_LENGTH + 48))
+    device = Device(DeviceLimits(queue_bytes=2 * STATUS_LENGTH + 48))
     asker, replier = device.open("rw"), device.open("rw")
     asker.bind(b"$.B", 0)
     replier.bind(b"$.A", 1)
@@ -172,7 +172,7 @@ def test_rule_20_slots_count_with_the_bytes_of_a_status() -> None:
 
 
 def test_rule_20_an_empty_queue_with_a_slot_takes_nothing_longer_than_its_limit() -> None:
-    device = Device(Limits(queue_bytes=200))
+    device = Device(DeviceLimits(queue_bytes=200))
     asker, replier = device.open("rw"), device.open("rw")
     asker.bind(b"$.B", 0)
     replier.bind(b"$.A", 1)
@@ -235,7 +235,7 @@ def test_rule_42_the_own_slot_counts(device: Device) -> None:
 
 
 def test_rule_42_bytes() -> None:
-    device = Device(Limits(queue_bytes=100))
+    device = Device(DeviceLimits(queue_bytes=100))
     sender, listener = device.open("rw"), device.open("rw")
     listener.bind(b"$.A", 0)
     say(sender, b"$.A", abi.BIT_ALL_OR_WAIT, bytes(400))

@@ -19,7 +19,7 @@ from hypothesis.stateful import invariant
 
 from kbus import _abi as abi
 from kbus.testing.model import ksock as model
-from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.bus import Device, DeviceLimits
 from tests.effort import reduced
 from tests.kernel import module
 
@@ -38,7 +38,7 @@ class SideBySide(Machine):
         super().__init__()
         self.undo = ExitStack()
         self.undo.callback(reset_device)
-        self.pairs: dict[model.Ksock, Pair] = {}
+        self.pairs: dict[model.ModelKsock, Pair] = {}
         self.alike = True
 
     @contextmanager
@@ -48,20 +48,20 @@ class SideBySide(Machine):
         yield
         self.alike = True
 
-    def make_device(self, limits: Limits) -> Device:
+    def make_device(self, limits: DeviceLimits) -> Device:
         self.undo.enter_context(module.parameter("default_queue_length", limits.queue_length))
         self.undo.enter_context(module.parameter("max_queue_bytes", limits.queue_bytes))
         # The model knows nothing of users' bytes, of which an observer's queue takes a quarter at most.
-        self.undo.enter_context(module.parameter("max_user_bytes", 4 * Limits.queue_bytes))
+        self.undo.enter_context(module.parameter("max_user_bytes", 4 * DeviceLimits.queue_bytes))
         return real_device(limits)
 
-    def make_ksock(self, mode: str) -> model.Ksock:
+    def make_ksock(self, mode: str) -> model.ModelKsock:
         with self.comparing():
             pair = Pair(self.device, mode)
         self.pairs[pair.model] = pair
         return pair.model
 
-    def call(self, ksock: model.Ksock, method: str, *arguments: object) -> Any:
+    def call(self, ksock: model.ModelKsock, method: str, *arguments: object) -> Any:
         with self.comparing():
             got = self.pairs[ksock].do(method, *arguments)
         if method == "close":
@@ -94,7 +94,7 @@ def reset_device() -> None:
     ksock = driver.Ksock("rw")
     ksock.set_verbose(abi.SWITCH_OFF)
     ksock.set_report_binds(abi.SWITCH_OFF)
-    ksock.max_msg_size(Limits().message_size)
+    ksock.max_msg_size(DeviceLimits().message_size)
     ksock.close()
 
 
@@ -120,7 +120,7 @@ def test_events_of_closes_are_set_aside_until_there_are_too_many() -> None:
     """Rule 32, which needs more bindings than random operations make: two full listeners, and 1000 places."""
     with ExitStack() as undo:
         undo.callback(reset_device)
-        device = real_device(Limits())
+        device = real_device(DeviceLimits())
         first, second, owner, late, last = pairs = [Pair(device, "rw") for _ in range(5)]
         for pair in pairs:
             undo.callback(pair.close_real)

@@ -15,7 +15,7 @@ from hypothesis import seed as seeded
 
 from kbus._device import proc_text
 from kbus.testing.model import ksock as model
-from kbus.testing.model.bus import Device, Limits
+from kbus.testing.model.bus import Device, DeviceLimits
 from tests.effort import reduced
 from tests.kernel import module, stand_in
 
@@ -27,7 +27,7 @@ from .test_model_vm import SideBySide
 class OnTheStandIn(SideBySide):
     """It has no limits for a user."""
 
-    def make_device(self, limits: Limits) -> Device:
+    def make_device(self, limits: DeviceLimits) -> Device:
         self.undo.enter_context(module.parameter("default_queue_length", limits.queue_length))
         self.undo.enter_context(module.parameter("max_queue_bytes", limits.queue_bytes))
         return real_device(limits)
@@ -35,11 +35,11 @@ class OnTheStandIn(SideBySide):
 
 @pytest.mark.axiom("order", "urgency", "answer", "loss", "lifetime")
 def test_stand_in_does_what_the_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_of_it = model.Ksock.poll
+    all_of_it = model.ModelKsock.poll
     monkeypatch.setattr(stand_in, "IS_WANTED", True)
     monkeypatch.setattr(side_by_side, "shown", lambda path, start: proc_text(Path(path)))
     # A socket has no POLLPRI.
-    monkeypatch.setattr(model.Ksock, "poll", lambda ksock: all_of_it(ksock) & ~select.POLLPRI)
+    monkeypatch.setattr(model.ModelKsock, "poll", lambda ksock: all_of_it(ksock) & ~select.POLLPRI)
     case = seeded(1)(OnTheStandIn).TestCase
     case.settings = settings(
         max_examples=reduced(20),

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from kbus.sbus.bridge import Bridge
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import BridgeLimits
 from kbus.sbus.packets import SLASH
 from kbus.sbus.peer import Peer
 from tests.kernel.conftest import OpenKsock, child, ksock, open_to_all
@@ -41,7 +41,7 @@ def bus() -> Iterator[EchoBus]:
 @pytest.fixture
 def bridge(bus: EchoBus) -> Bridge:
     """A bridge that nobody reads or writes but the test."""
-    return Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+    return Bridge(bus, SLASH, "$", BridgeLimits())  # type: ignore[arg-type]
 
 
 @contextmanager

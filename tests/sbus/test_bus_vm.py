@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from kbus.sbus.bus import Bus, announcement
+from kbus.sbus.bus import BridgeKsock, announcement
 from tests.kernel.helpers import handler
 
 COUNT = 20_000
@@ -17,7 +17,7 @@ COUNT = 20_000
 def test_a_signal_refuses_no_message() -> None:
     """What has not been sent when it comes is sent by the next call."""
     frame = announcement(b"$.A", b"", 0)
-    bus = Bus(0)
+    bus = BridgeKsock(0)
     with handler(signal.SIGALRM, restart=True):
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         try:

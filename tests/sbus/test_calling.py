@@ -15,7 +15,7 @@ from kbus.sbus import calling
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.calling import NOT_POSSIBLE, Calls
 from kbus.sbus.counts import Dropped
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import BridgeLimits
 from kbus.sbus.packets import SLASH
 from kbus.sbus.peer import Peer
 from tests.sbus.conftest import connected
@@ -140,7 +140,7 @@ def test_rule_calls_end_in_the_order_of_their_limits(bridge: Bridge, clock: Cloc
 def test_rule_the_answer_to_serve_is_no_longer_than_a_packet_may_be(bus: object, more: int) -> None:
     """A key that would make it so is not served, and what has asked for that is dropped as too long."""
     most = 300
-    bridge = Bridge(bus, SLASH, "$", Limits(packet=most))  # type: ignore[arg-type]
+    bridge = Bridge(bus, SLASH, "$", BridgeLimits(packet=most))  # type: ignore[arg-type]
     longest = most - len(b"CMSG kbus/served\0" + b"\0" + NOT_POSSIBLE + b"\0")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -154,7 +154,7 @@ def test_rule_the_answer_to_serve_is_no_longer_than_a_packet_may_be(bus: object,
 def test_rule_ksocks_of_clients_leave_what_is_reserved(bus: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is a descriptor, of which a client has two; only root and the daemon's own user have the last."""
     monkeypatch.setattr("kbus.sbus.bridge.room_for_clients", lambda: 26)
-    bridge = Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+    bridge = Bridge(bus, SLASH, "$", BridgeLimits())  # type: ignore[arg-type]
     with ExitStack() as stack:
         peers = []
         for uid in range(1001, 1005):

@@ -16,7 +16,7 @@ from kbus import Ksock, Message, Reply, Request, reply_to
 from kbus._failed import decode
 from kbus.sbus import Client
 from kbus.sbus.bridge import Bridge
-from kbus.sbus.bus import Bus
+from kbus.sbus.bus import BridgeKsock
 from kbus.sbus.calling import (
     BUSY,
     DENIED,
@@ -31,7 +31,7 @@ from kbus.sbus.calling import (
     TIMEOUT,
     TOO_LARGE,
 )
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import BridgeLimits
 from kbus.sbus.packets import SLASH
 from tests.kernel.helpers import PATIENCE, bindings, wait_until
 from tests.kernel.module import parameter
@@ -475,8 +475,8 @@ def test_nothing_of_what_is_refused_stays(ksock: OpenKsock) -> None:
     asker = ksock()
     asker.bind("$.taken", replier=True)
     longest = asker.max_message_size()
-    with closing(Bus(0)) as bus:
-        bridge = Bridge(bus, SLASH, "$", Limits())
+    with closing(BridgeKsock(0)) as bus:
+        bridge = Bridge(bus, SLASH, "$", BridgeLimits())
         with connected(bridge) as peer:
             bridge.take(peer, [b"CMSG kbus/serve\0a"])
             asker.send_msg(Request("$.a"))

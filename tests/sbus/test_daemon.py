@@ -15,7 +15,7 @@ import pytest
 
 from kbus.sbus.address import Address
 from kbus.sbus.bridge import STATS
-from kbus.sbus.limits import OVER_PACKETS, Limits
+from kbus.sbus.limits import OVER_PACKETS, BridgeLimits
 from kbus.sbus.listening import Listening
 from kbus.terminal.failures import Failure
 from tests.kernel.helpers import PATIENCE, wait_until
@@ -43,7 +43,7 @@ def test_rule_block_is_no_way_around_the_limits(without_kbus: StartDaemon) -> No
                 other.publish("a", payload)
         settle(publisher)
         total = running.stats()[0]
-        assert total["queued_bytes_max"] <= MIB + OVER_PACKETS * Limits().packet
+        assert total["queued_bytes_max"] <= MIB + OVER_PACKETS * BridgeLimits().packet
         assert receive(stuck, 10) == [(b"a", payload)] * 10
 
 

@@ -19,7 +19,7 @@ from kbus.sbus.flow import (
     QUEUE,
     SOFT,
     Backlog,
-    Settings,
+    FlowSettings,
     is_room,
     outcome,
 )
@@ -29,12 +29,12 @@ from kbus.sbus.limits import PACKET_COST
 def test_rule_thirteen_control_messages() -> None:
     """whoami is the thirteenth."""
     assert len(CONTROLS) == 12
-    assert all(Settings().apply(key) for key in CONTROLS)
-    assert not Settings().apply(b"blocking/soft")
+    assert all(FlowSettings().apply(key) for key in CONTROLS)
+    assert not FlowSettings().apply(b"blocking/soft")
 
 
 def test_rule_the_last_one_counts() -> None:
-    settings = Settings()
+    settings = FlowSettings()
     for key in (
         b"blocking/soft/discard",
         b"blocking/soft/block",
@@ -43,20 +43,20 @@ def test_rule_the_last_one_counts() -> None:
         b"order/stack",
     ):
         assert settings.apply(key)
-    assert settings == Settings(BLOCK, ERROR, "stack", False)
+    assert settings == FlowSettings(BLOCK, ERROR, "stack", False)
     for key in (b"blocking/soft/queue", b"echo/on", b"order/random"):
         assert settings.apply(key)
-    assert settings == Settings(QUEUE, ERROR, "random", True)
+    assert settings == FlowSettings(QUEUE, ERROR, "random", True)
 
 
-PUBLISHERS = [None, *(Settings(soft=soft, hard=hard) for soft in SOFT for hard in HARD)]
+PUBLISHERS = [None, *(FlowSettings(soft=soft, hard=hard) for soft in SOFT for hard in HARD)]
 
 
 @pytest.mark.parametrize(("soft", "hard", "is_full"), itertools.product(SOFT, HARD, (False, True)))
 def test_rule_each_combination(soft: str, hard: str, is_full: bool) -> None:
     """What the table in the docs says."""
     for publisher in PUBLISHERS:
-        found = outcome(Settings(soft=soft, hard=hard), publisher, is_full)
+        found = outcome(FlowSettings(soft=soft, hard=hard), publisher, is_full)
         if soft in (DISCARD, ERROR):
             assert found == soft
         elif publisher is not None and publisher.soft == BLOCK:
@@ -75,11 +75,11 @@ def test_rule_nobody_waits_who_has_not_asked() -> None:
     for soft, hard, is_full in itertools.product(SOFT, HARD, (False, True)):
         for publisher in PUBLISHERS:
             if publisher is None or BLOCK not in (publisher.soft, publisher.hard):
-                assert outcome(Settings(soft=soft, hard=hard), publisher, is_full) != BLOCK
+                assert outcome(FlowSettings(soft=soft, hard=hard), publisher, is_full) != BLOCK
 
 
 def test_when_a_publisher_goes_on() -> None:
-    soft, hard = Settings(soft=BLOCK), Settings(hard=BLOCK)
+    soft, hard = FlowSettings(soft=BLOCK), FlowSettings(hard=BLOCK)
     assert [is_room(soft, used) for used in (0, 0.1, 1)] == [True, False, False]
     assert [is_room(hard, used) for used in (0, 0.5, 0.6, 1)] == [True, True, False, False]
 

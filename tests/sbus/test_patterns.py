@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbus.sbus import packets
-from kbus.sbus.routing import Table
+from kbus.sbus.routing import Routes
 from tests.sbus.reference import reference_matches
 
 
 def matches(pattern: bytes, key: bytes, separator: bytes) -> bool:
     """Whether who has subscribed to the pattern gets the key."""
-    table: Table[int] = Table(separator)
+    table: Routes[int] = Routes(separator)
     table.add(pattern, 1)
     return bool(table.find(key))
 

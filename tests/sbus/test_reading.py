@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import socket
 
-from kbus.sbus.counts import Counts
+from kbus.sbus.counts import BridgeCounts
 from kbus.sbus.identity import Identity
-from kbus.sbus.limits import Limits, Users
+from kbus.sbus.limits import BridgeLimits, Users
 from kbus.sbus.peer import Peer, Total
-from kbus.sbus.reading import Reader
+from kbus.sbus.reading import PacketReader
 
 
 class LeftMeanwhile(socket.socket):
@@ -26,8 +26,8 @@ class LeftMeanwhile(socket.socket):
 def client_of(connected: socket.socket) -> Peer:
     """A client that has connected like that."""
     identity = Identity(connected)
-    user = Users(Limits(), 1).connect(identity.credentials.uid)
-    return Peer(connected, identity, 1, Limits(), Total(), user)
+    user = Users(BridgeLimits(), 1).connect(identity.credentials.uid)
+    return Peer(connected, identity, 1, BridgeLimits(), Total(), user)
 
 
 def test_a_client_leaves_with_mail_unread_while_its_last_packets_are_read() -> None:
@@ -39,13 +39,13 @@ def test_a_client_leaves_with_mail_unread_while_its_last_packets_are_read() -> N
     for packet in (b"", b"SUB a", b"MSG a\0"):
         theirs.send(packet)
     theirs.shutdown(socket.SHUT_WR)
-    reader = Reader(1000)
+    reader = PacketReader(1000)
     received = []
     while not peer.is_at_end:
         received += reader.read(peer)
     assert received == [b"SUB a", b"MSG a\0"]
     assert peer.is_doomed is None
-    assert peer.counts == Counts(delivered=1)
+    assert peer.counts == BridgeCounts(delivered=1)
     peer.close()
 
 
@@ -53,7 +53,7 @@ def test_of_one_that_waits_one_packet_is_read_at_a_time() -> None:
     """However many it had before, and often."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        peer, reader = client_of(ours), Reader(1000)
+        peer, reader = client_of(ours), PacketReader(1000)
         for number in range(50):
             theirs.send(b"%d" % number)
         peer.is_busy = True

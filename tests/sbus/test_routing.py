@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbus.sbus import routing
 from kbus.sbus.packets import normal
-from kbus.sbus.routing import Table
+from kbus.sbus.routing import Routes
 from tests.sbus.reference import reference_matches, words
 
 
@@ -48,7 +48,7 @@ STEPS = st.lists(st.tuples(st.booleans(), PATTERNS, st.integers(0, 3)), max_size
 def test_each_short_pattern_alone() -> None:
     keys = words(b"ab*/", 4)
     for pattern in words(b"a*/", 5):
-        table: Table[int] = Table(b"/")
+        table: Routes[int] = Routes(b"/")
         table.add(pattern, 1)
         for key in keys:
             assert bool(table.find(key)) == reference_matches(pattern, key, b"/"), (pattern, key)
@@ -58,7 +58,7 @@ def test_each_short_pattern_alone() -> None:
 @given(STEPS, st.lists(PATTERNS, min_size=1, max_size=5))
 @example([(True, b"**", 0), (False, b"*", 0)], [b""])
 def test_series_of_subscriptions(steps: list[tuple[bool, bytes, int]], keys: list[bytes]) -> None:
-    table: Table[int] = Table(b"/")
+    table: Routes[int] = Routes(b"/")
     plain = Plain(b"/")
     for is_add, pattern, who in steps:
         if is_add:
@@ -72,7 +72,7 @@ def test_series_of_subscriptions(steps: list[tuple[bool, bytes, int]], keys: lis
 
 def test_rule_kept_twice_delivered_once_unsubscribed_twice() -> None:
     for pattern in (b"a/b", b"a/*", b"a/", b"", b"a/b*"):
-        table: Table[str] = Table(b"/")
+        table: Routes[str] = Routes(b"/")
         table.add(pattern, "client")
         table.add(pattern, "client")
         assert list(table.find(b"a/b")) == ["client"]
@@ -90,7 +90,7 @@ def test_a_million_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(routing, "_BITS", 100)
     chance = random.Random(1)
-    table: Table[int] = Table(b"/")
+    table: Routes[int] = Routes(b"/")
     counts: Counter[tuple[bytes, int]] = Counter()
     choices = [pattern for pattern in words(b"ab*/", 5) if b"**" not in pattern]
     for _ in range(1_000_000):

@@ -13,7 +13,7 @@ from kbus import _abi as abi
 from kbus.sbus import traffic
 from kbus.sbus.bridge import Bridge
 from kbus.sbus.bus import announcement
-from kbus.sbus.limits import Limits
+from kbus.sbus.limits import BridgeLimits
 from kbus.sbus.packets import DOT, SLASH
 from kbus.sbus.peer import Peer
 from tests.sbus.conftest import connected
@@ -95,7 +95,7 @@ def test_a_flood_of_others_does_not_keep_a_client_from_subscribing(
 @pytest.mark.parametrize("root", ["$", "$.Home", "$.KBUS"])
 def test_rule_nothing_is_published_below_kbus(bus: BusyBus, peer: Peer, root: str) -> None:
     """Of the root, whatever that is."""
-    bridge = Bridge(bus, SLASH, root, Limits())  # type: ignore[arg-type]
+    bridge = Bridge(bus, SLASH, root, BridgeLimits())  # type: ignore[arg-type]
     bridge.take(peer, [b"MSG KBUS/x\0", b"MSG KBUSx\0"])
     bridge.traffic.drain()
     dropped = 2 if root == "$.KBUS" else 1
@@ -104,7 +104,7 @@ def test_rule_nothing_is_published_below_kbus(bus: BusyBus, peer: Peer, root: st
 
 def test_dot_has_no_secret_patterns(bus: BusyBus, peer: Peer) -> None:
     """What begins like one is a pattern as any other."""
-    bridge = Bridge(bus, DOT, "$", Limits())  # type: ignore[arg-type]
+    bridge = Bridge(bus, DOT, "$", BridgeLimits())  # type: ignore[arg-type]
     bridge.take(peer, [b"SUB !/cred/1/2/3/x", b"MSG !/cred/1/2/3/x\0"])
     bridge.traffic.drain()
     assert peer.counts.delivered == 1
@@ -128,7 +128,7 @@ def test_rule_keys_that_are_too_long_are_told_of_once(
 def test_rule_what_clients_publish_has_room(bus: BusyBus, bridge: Bridge, peer: Peer) -> None:
     """Also when others have sent since KBUS was asked last, and when little is allowed."""
     bus.queue_length = 50
-    bridge = Bridge(bus, SLASH, "$", Limits())  # type: ignore[arg-type]
+    bridge = Bridge(bus, SLASH, "$", BridgeLimits())  # type: ignore[arg-type]
     for _ in range(40):
         bus.arrive(bus.message, OTHER)
     bridge.take(peer, [b"MSG a\0"] * 300)
@@ -152,7 +152,7 @@ def test_rule_packets_up_to_the_limit(bus: BusyBus, bridge: Bridge, peer: Peer) 
 
 
 def test_rule_the_default_is_what_the_first_daemons_clients_can_send() -> None:
-    assert Limits().packet == 409_600
+    assert BridgeLimits().packet == 409_600
 
 
 def test_rule_the_cache_of_routes_is_bounded(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from kbus.sbus.counts import Dropped
-from kbus.sbus.limits import PACKET_COST, Limits, Users, cost
+from kbus.sbus.limits import PACKET_COST, BridgeLimits, Users, cost
 from tests.kernel.helpers import wait_until
 from tests.sbus.conftest import StartDaemon
 from tests.sbus.running import Daemon, receive, settle
@@ -29,31 +29,31 @@ def fill(users: Users, uid: int) -> int:
 
 
 def test_rule_a_user_leaves_to_others_as_much_as_it_has() -> None:
-    users = Users(Limits(), 1000)
+    users = Users(BridgeLimits(), 1000)
     assert [fill(users, uid) for uid in range(1, 6)] == [496, 248, 124, 62, 31]
 
 
 def test_rule_some_places_are_left_for_root_and_the_daemons_own_user() -> None:
     """However many others there are; then as many as these two use."""
-    users = Users(Limits(), 1000)
+    users = Users(BridgeLimits(), 1000)
     for uid in range(1, 100):
         fill(users, uid)
     assert fill(users, os.geteuid()) + fill(users, 0) == 8
-    few = Users(Limits(), 2)
+    few = Users(BridgeLimits(), 2)
     assert (fill(few, 1), fill(few, 0)) == (1, 1)
 
 
 def test_rule_places_are_left_for_root_whatever_a_user_may_have() -> None:
-    users = Users(Limits(user_clients=16_383), 16_383)
+    users = Users(BridgeLimits(user_clients=16_383), 16_383)
     assert (fill(users, 1), fill(users, 0)) == (16_375, 8)
 
 
 def test_rule_root_may_have_all_that_there_are_descriptors_for() -> None:
-    assert fill(Users(Limits(), 26), 0) == 26
+    assert fill(Users(BridgeLimits(), 26), 0) == 26
 
 
 def test_rule_a_limit_that_is_given_is_the_limit() -> None:
-    users = Users(Limits(user_clients=3), 4)
+    users = Users(BridgeLimits(user_clients=3), 4)
     one = users.connect(1)
     assert fill(users, 1) == 2
     with pytest.raises(Dropped, match="user 1 has 3 clients") as caught:
@@ -64,7 +64,7 @@ def test_rule_a_limit_that_is_given_is_the_limit() -> None:
 
 
 def test_a_user_without_clients_is_forgotten() -> None:
-    users = Users(Limits(), 100)
+    users = Users(BridgeLimits(), 100)
     for uid in range(1000):
         users.disconnect(users.connect(uid))
     assert not users._users

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kbus.sbus.limits import DEEPEST_WILDCARD, SEARCH_COST, Limits
+from kbus.sbus.limits import DEEPEST_WILDCARD, SEARCH_COST, BridgeLimits
 
 
 class Worst(NamedTuple):
@@ -27,7 +27,7 @@ def _one_star(depth: int) -> Iterator[bytes]:
     return (b"a/" * place + b"*/" + b"a/" * (depth - place) + b"z" for place in range(depth))
 
 
-_most = Limits().wildcards
+_most = BridgeLimits().wildcards
 _searches = _most // (2 * SEARCH_COST + 1)
 WORST = {
     "both ways": Worst(list(_both_ways(10, b"z")), b"a/" * 10),

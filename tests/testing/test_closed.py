@@ -17,18 +17,18 @@ import pytest
 from kbus import Announcement, Ksock, Message, inspect
 from kbus import _abi as abi
 from kbus._device import TEST_BUS
-from kbus._stand_in import Asked
+from kbus._stand_in import TransferAsked
 from kbus.testing import Bus
 from kbus.testing.core import BusClosed, Core
 from kbus.testing.handle import Handle
-from kbus.testing.model.bus import Limits
+from kbus.testing.model.bus import DeviceLimits
 from kbus.testing.model.parts import Owner
 from tests.kernel.helpers import fails, wait_until
 from tests.testing.reached import served
 
 HEARD = Announcement("$.Heard").to_bytes()
 WAITS = Announcement("$.Heard", flags=Message.ALL_OR_WAIT).to_bytes()
-NOTHING = Asked(b"", 0, 0, 0, False, abi.TRANSFER_NOW)
+NOTHING = TransferAsked(b"", 0, 0, 0, False, abi.TRANSFER_NOW)
 
 
 def opened(core: Core) -> Handle:
@@ -39,7 +39,7 @@ def opened(core: Core) -> Handle:
 @pytest.fixture
 def core() -> Iterator[Core]:
     """A device."""
-    core = Core(Limits(), 1)
+    core = Core(DeviceLimits(), 1)
     yield core
     with suppress(BusClosed):
         core.stop()

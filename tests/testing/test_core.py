@@ -16,7 +16,7 @@ import pytest
 
 from kbus import _abi as abi
 from kbus.testing.core import WAITS, BusClosed, Call, Core
-from kbus.testing.model.bus import Limits
+from kbus.testing.model.bus import DeviceLimits
 from kbus.testing.ready import Ready
 from tests.python.test_interrupted import HandlerError, Interrupting
 
@@ -24,7 +24,7 @@ from tests.python.test_interrupted import HandlerError, Interrupting
 @pytest.fixture
 def core() -> Iterator[Core]:
     """One with a device."""
-    core = Core(Limits(), 1)
+    core = Core(DeviceLimits(), 1)
     yield core
     with suppress(BusClosed):
         core.stop()

@@ -197,11 +197,11 @@ def test_a_signal_before_the_command_is_started(tmp_path: Path) -> None:
     script = """if True:
         import os, signal, sys
         from kbus.testing import server
-        class Server(server.Server):
+        class Server(server.BusServer):
             def __init__(self, *args):
                 os.kill(os.getpid(), signal.SIGTERM)
                 super().__init__(*args)
-        server.Server = Server
+        server.BusServer = Server
         sys.exit(server.main(["--", "echo", "started"]))
     """
     done = _run_in_shell(f"exec python3 -c {shlex.quote(script)}", str(tmp_path))

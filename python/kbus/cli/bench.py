@@ -18,7 +18,7 @@ from ..terminal.failures import Failure, proc_failure, send_failure
 from ..terminal.ksocks import open_ksock
 from ..terminal.output import put_json, put_table, say, show
 from ..terminal.signals import EndSignals
-from .bench_peer import COUNTED, PATIENCE, Peer, send_each
+from .bench_peer import COUNTED, PATIENCE, BenchPeer, send_each
 
 _SIZES = (64, 1 << 10, 64 << 10)
 #: Messages, and bytes, that one call sends at most
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         _check(ksock, prefix, sizes)
         if not ksock.is_real:
             say("bench", "this is a stand-in of the bus: its figures say nothing about the module")
-        with Peer(ksock, prefix, signals) as peer:
+        with BenchPeer(ksock, prefix, signals) as peer:
             bench = _Bench(ksock, prefix, peer, args.seconds, signals, len(sizes))
             try:
                 for size in sizes:
@@ -142,7 +142,7 @@ def _as_json(figures: _Figures, device: int, seconds: float, is_real: bool) -> d
     }
 
 
-class _Progress:
+class _BenchProgress:
     """A line on a terminal that says what is being measured."""
 
     def __init__(self, steps: int) -> None:
@@ -166,14 +166,14 @@ class _Bench:
     """Sends messages to the peer, and measures. What it raises is of ``Ksock``."""
 
     def __init__(
-        self, ksock: Ksock, prefix: str, peer: Peer, seconds: float, signals: EndSignals, sizes: int
+        self, ksock: Ksock, prefix: str, peer: BenchPeer, seconds: float, signals: EndSignals, sizes: int
     ) -> None:
         self._ksock = ksock
         self._name = f"{prefix}.{COUNTED}"
         self._peer = peer
         self._seconds = seconds
         self._signals = signals
-        self.progress = _Progress(3 * sizes)
+        self.progress = _BenchProgress(3 * sizes)
 
     def measure(self, size: int) -> _Figures:
         """Measure with so many bytes of data. When a signal comes, this is soon over, and says nothing."""

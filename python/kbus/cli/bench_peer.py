@@ -17,7 +17,7 @@ from ..terminal.ksocks import bind, open_ksock, send_kept
 from ..terminal.output import flush, tell
 from ..terminal.signals import EndSignals
 
-__all__ = ["COUNTED", "END", "PATIENCE", "Peer", "send_each"]
+__all__ = ["COUNTED", "END", "PATIENCE", "BenchPeer", "send_each"]
 
 #: The last words of the names: what is counted, and what asks for the count
 COUNTED, END = "Counted", "End"
@@ -58,7 +58,7 @@ def send_each(ksock: Ksock, messages: list[Message], signals: EndSignals) -> boo
     return True
 
 
-class Peer:
+class BenchPeer:
     """Such a peer in a ``with``: a process of its own, or on a stand-in of the bus, a thread.
 
     It is bound to the names that begin with ``prefix``. ``ksock`` is the one that sends to it, and does not
@@ -74,7 +74,7 @@ class Peer:
         self._thread: Optional[threading.Thread] = None
         self.asked = f"{prefix}.{_ASKED}"
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> BenchPeer:
         reader, writer = os.pipe()
         self._reports = os.fdopen(reader, "rb")
         # A stand-in may be in this process, and its threads would not be in a fork.

@@ -91,7 +91,7 @@ def _kind(binding: Binding) -> str:
 
 
 def _watch(args: argparse.Namespace, signals: EndSignals) -> None:
-    screen = _Screen(args)
+    screen = _BindingsScreen(args)
     before = _look(args)
     for each in reversed(before):
         screen.show("=", each)
@@ -125,7 +125,7 @@ def _looks(args: argparse.Namespace, signals: EndSignals) -> Iterator[list[Bindi
         yield _look(args)
 
 
-class _Screen:
+class _BindingsScreen:
     """Shows bindings and what became of them: ``=`` was there, ``+`` has come, ``-`` has gone."""
 
     _EVENTS: ClassVar = {"=": "there", "+": "bound", "-": "unbound"}

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 from .. import Message, names
 from ..terminal.options import name_to_bind
 from .lines import FLAGS, KINDS, letter_of
-from .peers import Peer
+from .peers import Opener
 
 __all__ = ["Filter", "add_filters", "given_filter"]
 
@@ -35,7 +35,7 @@ class Filter(NamedTuple):
         """Whether it is to be known what program sent a message."""
         return not all(each.isdigit() for each in self.senders)
 
-    def passes(self, message: Message, peer: Optional[Peer]) -> bool:
+    def passes(self, message: Message, peer: Optional[Opener]) -> bool:
         """Whether the message passes; ``peer`` is who sent it, if that is known."""
         if self.kinds and KINDS[letter_of(message)] not in self.kinds:
             return False

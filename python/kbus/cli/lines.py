@@ -50,7 +50,7 @@ from .. import Message, MessageId, OrigFrom
 from .. import _abi as abi
 from .._failed import is_failed
 from ..terminal.output import json_text
-from .peers import Peer
+from .peers import Opener
 
 __all__ = [
     "FLAGS",
@@ -78,7 +78,7 @@ FLAGS: tuple[tuple[int, str, str], ...] = (
 
 
 def as_line(
-    message: Message, device: int, when: str, always_hex: bool = False, peer: Optional[Peer] = None
+    message: Message, device: int, when: str, always_hex: bool = False, peer: Optional[Opener] = None
 ) -> str:
     """The message as a line without its end; ``when`` is the time as a ``TimeStyle`` writes it."""
     letter = letter_of(message)

@@ -21,7 +21,7 @@ from ..terminal.times import TimeStyle
 from .filters import Filter, add_filters, given_filter
 from .incoming import Incoming
 from .lines import as_json, as_line, colour_of, colours_are_wanted
-from .peers import Peer, Peers
+from .peers import Opener, Peers
 from .templates import DATA, filled, template
 
 
@@ -118,7 +118,7 @@ class _Screen:
         self._has_colours = colours_are_wanted()
         self.count = 0
 
-    def show(self, message: Message, time_ns: int, peer: Optional[Peer]) -> None:
+    def show(self, message: Message, time_ns: int, peer: Optional[Opener]) -> None:
         """Show a message that was sent at this time, in ns since 1970."""
         device, always_hex = self._args.device, self._args.hex
         if self._args.json:

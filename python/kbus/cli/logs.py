@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 from .. import Message, MessageId, OrigFrom
 from ..terminal.times import NANOSECONDS
 from .lines import FLAGS
-from .peers import Peer
+from .peers import Opener
 
 __all__ = ["Logged", "parse", "read"]
 
@@ -39,7 +39,7 @@ class Logged(NamedTuple):
     device: int
     message: Message
     #: who sent it, if the line tells
-    peer: Optional[Peer]
+    peer: Optional[Opener]
 
 
 def parse(line: str) -> Logged:
@@ -66,7 +66,7 @@ def parse(line: str) -> Logged:
         flags=_OF_KIND[kind] | _flags(match["letters"]) | int(match["user"] or "0", 16) << 16,
         id=MessageId(*_numbers(match["id"])),
     )
-    peer = Peer(int(match["pid"]), json.loads(match["command"])) if match["pid"] else None
+    peer = Opener(int(match["pid"]), json.loads(match["command"])) if match["pid"] else None
     return Logged(_time(match["time"]), int(match["device"]), message, peer)
 
 

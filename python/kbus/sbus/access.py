@@ -27,7 +27,7 @@ from ..terminal.failures import Failure
 from . import secret
 from .counts import PUBLISH_DENIED, SUBSCRIBE_DENIED, Dropped
 from .packets import Protocol
-from .routing import Table
+from .routing import Routes
 from .secret import Credentials
 
 #: ``*``, or ``user`` or ``group`` and an id
@@ -70,10 +70,10 @@ class Rules:
         self.rules = rules
         self.default = default
         #: the numbers of rules, for what and whom they are
-        self._tables: dict[tuple[str, Who], Table[int]] = {}
+        self._tables: dict[tuple[str, Who], Routes[int]] = {}
         for number, rule in enumerate(rules):
             for what in rule.what:
-                self._tables.setdefault((what, rule.who), Table(separator)).add(rule.pattern, number)
+                self._tables.setdefault((what, rule.who), Routes(separator)).add(rule.pattern, number)
         self._about = frozenset(rule.who for rule in rules)
         self._rights: WeakValueDictionary[object, Rights] = WeakValueDictionary()
 
@@ -87,7 +87,7 @@ class Rules:
             rights = self._rights[who] = Rights(self, who)
         return rights
 
-    def tables(self, what: str, who: frozenset[Who]) -> list[Table[int]]:
+    def tables(self, what: str, who: frozenset[Who]) -> list[Routes[int]]:
         """Return where the rules are that are for a client who is all of these."""
         return [self._tables[what, each] for each in who if (what, each) in self._tables]
 

@@ -19,17 +19,17 @@ from ..terminal.failures import Failure
 from . import calling, counts, log, packets, secret
 from .access import SUBSCRIBE, RulesFile
 from .bindings import Bindings, most_bindings
-from .bus import Bus
-from .counts import Counts, Dropped
+from .bus import BridgeKsock
+from .counts import BridgeCounts, Dropped
 from .flow import BLOCK
 from .identity import Identity
 from .keymap import KeyMap
-from .limits import Limits, Users
+from .limits import BridgeLimits, Users
 from .packets import CMSG, MSG, SUB, Protocol
 from .peer import Peer, Total
 from .process import room_for_clients
 from .subscribing import Subscriptions
-from .traffic import MOST_NUMBER, Traffic
+from .traffic import MOST_NUMBER, ClientTraffic
 
 #: The control message that asks for statistics, for the daemon's own user and root.
 STATS = b"kbus/stats"
@@ -45,10 +45,10 @@ class Bridge:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: BridgeKsock,
         protocol: Protocol,
         root: str,
-        limits: Limits,
+        limits: BridgeLimits,
         server: bytes = b"",
         rules: Optional[RulesFile] = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Bridge:
         self._bus = bus
         self._server = server
         self._rules = rules
-        self._gone = Counts()
+        self._gone = BridgeCounts()
         self._total = Total()
         #: clients to look at, as Total says
         self.changed = self._total.changed
@@ -70,7 +70,9 @@ class Bridge:
         self.deadlines: calling.Deadlines = []
         self._numbers = deque(range(1, MOST_NUMBER + 1))
         keymap = self._keymap = KeyMap(protocol, root)
-        self.traffic = Traffic(bus, keymap, lambda key: self.subscriptions.subscribers(key), limits.packet)
+        self.traffic = ClientTraffic(
+            bus, keymap, lambda key: self.subscriptions.subscribers(key), limits.packet
+        )
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, most_bindings())
         self.subscriptions = Subscriptions(keymap, self.bindings, self.traffic.forget_routes, self.users)
 

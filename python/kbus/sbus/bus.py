@@ -49,7 +49,7 @@ def announcement(name: bytes, data: bytes, user_bits: int) -> bytes:
     return b"".join((before, data, after))
 
 
-class Bus:
+class BridgeKsock:
     """An open KBUS device with the longest queue that it allows.
 
     ``queued`` is how many messages waited after the last call, ``received`` how many it has brought, ``lost``

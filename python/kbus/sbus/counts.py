@@ -67,7 +67,7 @@ class Dropped(ValueError):
 
 
 @dataclass
-class Counts:
+class BridgeCounts:
     """``received`` packets from the client, ``published`` messages that KBUS or the bridge took from it,
     ``delivered`` packets that its socket took, ``dropped`` by cause, high-water marks of its queue.
     """
@@ -79,7 +79,7 @@ class Counts:
     queued_max: int = 0
     queued_bytes_max: int = 0
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: BridgeCounts) -> None:
         """Add what another has counted."""
         self.received += other.received
         self.published += other.published
@@ -95,7 +95,7 @@ class Counts:
 
 def records(
     peers: Collection[Peer],
-    gone: Counts,
+    gone: BridgeCounts,
     facts: dict[str, Any],
     refused: dict[str, int],
     users: Iterable[User],
@@ -105,7 +105,7 @@ def records(
     ``gone`` is what clients have counted that have left, ``facts`` about KBUS, ``refused`` how many
     connections were closed at once, and why.
     """
-    total = Counts()
+    total = BridgeCounts()
     total.add(gone)
     for peer in peers:
         total.add(peer.counts)

@@ -22,9 +22,9 @@ from . import address, listening, log, packets
 from .access import RulesFile, id_of
 from .address import Address
 from .bridge import Bridge
-from .bus import Bus
+from .bus import BridgeKsock
 from .keymap import KeyMap
-from .limits import LONGEST_PACKET, Limits
+from .limits import LONGEST_PACKET, BridgeLimits
 from .listening import Listening
 from .process import DEFAULT_PIDFILE, Background, PidFile, raise_descriptor_limit
 from .secret import split
@@ -79,7 +79,7 @@ def _serve(args: argparse.Namespace, stack: ExitStack) -> None:
     place = args.address or passed or Address(path=address.DEFAULT)
     mode = 0o700 | args.group_bits | args.others_bits if args.mode is None else args.mode
     at = stack.enter_context(closing(Listening(place, mode, args.group, args.replace)))
-    limits = Limits(**{each.name: getattr(args, f"max_{each.name}") for each in fields(Limits)})
+    limits = BridgeLimits(**{each.name: getattr(args, f"max_{each.name}") for each in fields(BridgeLimits)})
     bridge = Bridge(bus, protocol, args.root, limits, args.credential_prefix, rules)
     users = {os.geteuid(), *args.user} if args.user else None
     try:
@@ -108,9 +108,9 @@ def _tell_systemd(state: str) -> None:
         log.say(f"systemd cannot be told {state}: {error.strerror}")
 
 
-def _bus(device: int) -> Bus:
+def _bus(device: int) -> BridgeKsock:
     try:
-        return Bus(device)
+        return BridgeKsock(device)
     except OSError as error:
         raise open_failure(error) from error
 
@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
         description="Let programs that know only the sbus protocol use a KBUS device.",
         epilog=_EPILOG,
     )
-    limits = Limits()
+    limits = BridgeLimits()
     at = parser.add_argument_group("where clients connect")
     at.add_argument(
         "-a",

@@ -25,7 +25,7 @@ _Entry = tuple[int, int, bytes]
 
 
 @dataclass
-class Settings:
+class FlowSettings:
     """What a client has asked for last; the defaults are for one that has not asked.
 
     ``order`` is one of ``ORDERS``; with ``echo`` it receives its own messages.
@@ -59,7 +59,7 @@ CONTROLS: dict[bytes, tuple[str, object]] = {
 }
 
 
-def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) -> str:
+def outcome(subscriber: FlowSettings, publisher: Optional[FlowSettings], is_full: bool) -> str:
     """Return what becomes of a packet that the subscriber's socket would not take.
 
     ``is_full`` says whether its queue has no room. ``publisher`` is None for a KBUS program and for a client
@@ -78,7 +78,7 @@ def outcome(subscriber: Settings, publisher: Optional[Settings], is_full: bool) 
     return ERROR if subscriber.hard == ERROR else DISCARD
 
 
-def is_room(publisher: Settings, used: float) -> bool:
+def is_room(publisher: FlowSettings, used: float) -> bool:
     """Return whether a publisher that waits may go on; ``used`` of the queue is in use, 0 nothing, 1 all."""
     return used == 0 if publisher.soft == BLOCK else used <= 0.5
 

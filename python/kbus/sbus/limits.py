@@ -12,7 +12,7 @@ from .counts import TOO_MANY_SUBSCRIPTIONS, USER_CLIENTS, Dropped
 
 
 @dataclass(frozen=True)
-class Limits:
+class BridgeLimits:
     """All of them can be set on the command line.
 
     ``packet`` is the length in bytes of the longest packet that is taken from a client, or sent to one: the
@@ -109,7 +109,7 @@ class Users:
     may have any number, and look at the statistics then.
     """
 
-    def __init__(self, limits: Limits, most_clients: int) -> None:
+    def __init__(self, limits: BridgeLimits, most_clients: int) -> None:
         self._limits = limits
         self._most_clients = most_clients
         self._reserved = min(_RESERVED, most_clients // 8)

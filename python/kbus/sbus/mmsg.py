@@ -81,7 +81,7 @@ class Receiver:
         ]
 
 
-class Sender:
+class PacketSender:
     """Packets that are laid out once and sent to any number of sockets."""
 
     def __init__(self) -> None:

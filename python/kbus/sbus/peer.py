@@ -13,11 +13,11 @@ from typing import Optional
 from . import counts, flow, log
 from .access import Rights
 from .calling import Calls
-from .counts import Counts
+from .counts import BridgeCounts
 from .flow import Backlog, memory
 from .identity import Identity
-from .limits import OVER_PACKETS, OVER_QUEUED, SOCKET_OVERHEAD, Limits, User
-from .mmsg import BATCH, Sender
+from .limits import OVER_PACKETS, OVER_QUEUED, SOCKET_OVERHEAD, BridgeLimits, User
+from .mmsg import BATCH, PacketSender
 
 #: the kernel's number, which Python does not name
 _SO_SNDBUFFORCE = 32
@@ -49,7 +49,7 @@ class Peer:
         connected: socket.socket,
         identity: Identity,
         number: int,
-        limits: Limits,
+        limits: BridgeLimits,
         total: Total,
         user: User,
     ) -> None:
@@ -59,9 +59,9 @@ class Peer:
         _make_room(connected, limits.packet)
         self.fd = connected.fileno()
         self.number = number
-        self.settings = flow.Settings()
+        self.settings = flow.FlowSettings()
         self.backlog = Backlog()
-        self.counts = Counts()
+        self.counts = BridgeCounts()
         #: what the rules for keys let it do, None if there are no rules
         self.rights: Optional[Rights] = None
         #: the message names of keys that it may publish to, shared with all that may do the same
@@ -132,7 +132,7 @@ class Peer:
         self.has_changed()
         return self._keep(packet, publisher, is_answer)
 
-    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: Sender) -> None:
+    def send_many(self, packets: Sequence[bytes], publisher: Optional[Peer], sender: PacketSender) -> None:
         """Send packets, which ``sender`` has laid out; otherwise like ``send``."""
         done = 0
         if not self.backlog.count and not self.is_gone:

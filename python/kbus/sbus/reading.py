@@ -17,7 +17,7 @@ _PROBE = 8
 _SPACE = socket.CMSG_SPACE(12)
 
 
-class Reader:
+class PacketReader:
     """Memory for packets of at most ``most`` bytes; of longer ones it gives that many bytes and one more."""
 
     def __init__(self, most: int) -> None:

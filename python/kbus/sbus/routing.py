@@ -125,7 +125,7 @@ class _Block:
             matching ^= 1 << number
 
 
-class Table(Generic[Subscriber]):
+class Routes(Generic[Subscriber]):
     """Subscriptions to patterns. A pattern can be subscribed to several times, and is then counted."""
 
     def __init__(self, separator: bytes) -> None:

@@ -17,14 +17,14 @@ from ..terminal.output import json_text
 from . import calling, counts, log
 from .bindings import NEVER
 from .bridge import Bridge
-from .bus import Bus
+from .bus import BridgeKsock
 from .calling import Calls
 from .counts import Dropped
 from .identity import peer_credentials
 from .listening import MOST_WAITING, Listening
 from .peer import Peer
 from .process import Spare
-from .reading import Reader, is_closed, next_is_message
+from .reading import PacketReader, is_closed, next_is_message
 
 _IN, _OUT, _HUP, _ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP, select.EPOLLONESHOT
 _READABLE = _IN | _HUP | select.EPOLLERR
@@ -73,7 +73,7 @@ class Server:
     def __init__(
         self,
         bridge: Bridge,
-        bus: Bus,
+        bus: BridgeKsock,
         listening: Listening,
         signals: Signals,
         users: Optional[Container[int]],
@@ -87,7 +87,7 @@ class Server:
         self._users = users
         self._until_last = until_last
         self._grace = grace
-        self._reader = Reader(bridge.limits.packet)
+        self._reader = PacketReader(bridge.limits.packet)
         self._spare = Spare()
         self._epoll = select.epoll()
         self._peers = bridge.peers

@@ -11,7 +11,7 @@ from .bindings import Bindings
 from .keymap import KeyMap
 from .limits import DEEPEST_WILDCARD, OverLimit, Users, cost, work
 from .peer import Peer
-from .routing import Table
+from .routing import Routes
 
 
 class Subscriptions:
@@ -34,8 +34,8 @@ class Subscriptions:
         self._bindings = bindings
         self._changed = changed
         self._users = users
-        self._public: Table[Peer] = Table(keymap.separator)
-        self._secret: Table[Peer] = Table(keymap.separator)
+        self._public: Routes[Peer] = Routes(keymap.separator)
+        self._secret: Routes[Peer] = Routes(keymap.separator)
 
     def add(self, peer: Peer, pattern: bytes) -> None:
         """Subscribe once more. Raises OverLimit, and OSError if KBUS refuses what it needs."""

@@ -16,9 +16,9 @@ from typing import Optional
 from .. import _abi as abi
 from . import counts
 from .access import MOST_REMEMBERED, PUBLISH
-from .bus import MOST_BYTES, MOST_MESSAGES, Bus, announcement
+from .bus import MOST_BYTES, MOST_MESSAGES, BridgeKsock, announcement
 from .keymap import KeyMap
-from .mmsg import BATCH, Sender
+from .mmsg import BATCH, PacketSender
 from .packets import MSG
 from .peer import Peer
 
@@ -41,7 +41,7 @@ _PAD_SHIFT = abi.DATA_PAD_SHIFT
 NUMBER_SHIFT, MOST_NUMBER = 16, 0x3FFF
 
 
-class Traffic:
+class ClientTraffic:
     """What is on its way.
 
     ``frames`` are the publications that wait to be sent to KBUS. ``special`` are the clients, by number, for
@@ -50,7 +50,11 @@ class Traffic:
     """
 
     def __init__(
-        self, bus: Bus, keymap: KeyMap, subscribers: Callable[[bytes], Iterable[Peer]], most_bytes: int
+        self,
+        bus: BridgeKsock,
+        keymap: KeyMap,
+        subscribers: Callable[[bytes], Iterable[Peer]],
+        most_bytes: int,
     ) -> None:
         self._bus = bus
         self._keymap = keymap
@@ -58,7 +62,7 @@ class Traffic:
         self._most_bytes = most_bytes
         #: names for KBUS alone to send, and where they would be below another root
         self.reserved = (b"$.KBUS.", keymap.prefix + b"KBUS.")
-        self._sender = Sender()
+        self._sender = PacketSender()
         #: the message names of keys, for all clients that may publish to any
         self.names: dict[bytes, bytes] = {}
         self._routes: dict[bytes, _Route] = {}

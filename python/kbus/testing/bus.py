@@ -12,7 +12,7 @@ from .. import _device as device
 from .._stand_in import StandInFile
 from .core import Core
 from .handle import Handle
-from .model.bus import Limits
+from .model.bus import DeviceLimits
 from .model.parts import Owner
 
 _B = TypeVar("_B", bound="Bus")
@@ -33,7 +33,7 @@ class Bus:
     _is_told = False
 
     def __init__(self, devices: int = 1, *, queue_length: int = 100, quiet: bool = False) -> None:
-        self._limits = Limits(queue_length=queue_length)
+        self._limits = DeviceLimits(queue_length=queue_length)
         self._devices = devices
         self._quiet = quiet
         self._core: Optional[Core] = None

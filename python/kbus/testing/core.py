@@ -18,9 +18,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Optional
 
 from .. import _abi as abi
-from .model.bus import Device, Limits
-from .model.ksock import Ksock
-from .model.parts import Clock
+from .model.bus import Device, DeviceLimits
+from .model.ksock import ModelKsock
+from .model.parts import CallClock
 from .model.stats import bindings_text, stats_text
 from .ready import Ready
 
@@ -37,7 +37,7 @@ class BusClosed(ValueError):
     """There is no bus any more."""
 
 
-class Now(Clock):
+class Now(CallClock):
     """The time of the machine, and not the number of the call."""
 
     @property
@@ -49,7 +49,9 @@ class Now(Clock):
 class Call:
     """A call that is being made, in the thread that has the model."""
 
-    def __init__(self, step: Step, deadline: int = abi.TRANSFER_NOW, sender: Optional[Ksock] = None) -> None:
+    def __init__(
+        self, step: Step, deadline: int = abi.TRANSFER_NOW, sender: Optional[ModelKsock] = None
+    ) -> None:
         self.step = step
         self.deadline = deadline
         #: whose message waits for room while this waits
@@ -83,12 +85,12 @@ class Call:
 class Core:
     """The devices, and what waits on them."""
 
-    def __init__(self, limits: Limits, devices: int) -> None:
+    def __init__(self, limits: DeviceLimits, devices: int) -> None:
         self.limits = limits
         self.devices: list[Device] = []
         for _ in range(devices):
             self.new_device()
-        self.ready: dict[Ksock, Ready] = {}
+        self.ready: dict[ModelKsock, Ready] = {}
         self._calls: SimpleQueue[Optional[Call]] = SimpleQueue()
         # In the order in which they began to wait.
         self._waiting: list[Call] = []
@@ -131,7 +133,7 @@ class Core:
         """Make a call that does not wait."""
         return self.do(Call(lambda is_over: function()))
 
-    def set_limits(self, limits: Limits) -> None:
+    def set_limits(self, limits: DeviceLimits) -> None:
         """Let these be in force, as if the module's parameters were changed."""
         self.limits = limits
         for device in self.devices:
@@ -217,7 +219,7 @@ class Core:
 
     def _go_on_once(self) -> list[Call]:
         ended: list[Call] = []
-        full: set[Ksock] = set()
+        full: set[ModelKsock] = set()
         for call in list(self._waiting):
             sender = self._sender_of(call)
             is_held_up = sender is not None and bool(full and full & sender.recipients())
@@ -228,7 +230,7 @@ class Core:
         self._waiting = [call for call in self._waiting if call not in ended]
         return ended
 
-    def _sender_of(self, call: Call) -> Optional[Ksock]:
+    def _sender_of(self, call: Call) -> Optional[ModelKsock]:
         """Return whose message waits for the room of others, and could be sent otherwise."""
         sender = call.sender
         # One that has been closed meanwhile waits for nobody.

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from .. import _abi as abi
-from .._stand_in import Asked, Outcome
+from .._stand_in import TransferAsked, TransferResult
 from .core import WAITS, BusClosed, Call, Core, Step
 from .model import transfer
-from .model.ksock import Ksock
+from .model.ksock import ModelKsock
 from .model.parts import Owner
 from .ready import Ready
 
@@ -29,9 +29,9 @@ class Handle:
 
     def __init__(self, core: Core, number: int, mode: str, owner: Owner) -> None:
         self._core = core
-        self._ksock: Ksock = core.at_once(lambda: self._open(number, mode, owner))
+        self._ksock: ModelKsock = core.at_once(lambda: self._open(number, mode, owner))
 
-    def _open(self, number: int, mode: str, owner: Owner) -> Ksock:
+    def _open(self, number: int, mode: str, owner: Owner) -> ModelKsock:
         if not 0 <= number < len(self._core.devices):
             raise OSError(errno.ENOENT, "no such device")
         # First, since there may be no descriptors for it.
@@ -76,7 +76,7 @@ class Handle:
         sent: tuple[int, int] = self._call(step, _deadline(nonblocking), self._ksock)
         return sent
 
-    def transfer(self, asked: Asked, nonblocking: bool, delivered: Any = None) -> Outcome:
+    def transfer(self, asked: TransferAsked, nonblocking: bool, delivered: Any = None) -> TransferResult:
         """TRANSFER. ``delivered`` is called with what has come of it, before each step is over."""
         going = _Transfer(self._ksock, asked)
 
@@ -88,10 +88,10 @@ class Handle:
             return found if is_done else WAITS
 
         when = abi.TRANSFER_NOW if nonblocking else asked.deadline
-        outcome: Outcome = self._call(step, when, self._ksock)
+        outcome: TransferResult = self._call(step, when, self._ksock)
         return outcome
 
-    def _call(self, step: Step, deadline: int = abi.TRANSFER_NOW, sender: Optional[Ksock] = None) -> Any:
+    def _call(self, step: Step, deadline: int = abi.TRANSFER_NOW, sender: Optional[ModelKsock] = None) -> Any:
         has_gone: Optional[Callable[[], bool]] = getattr(caller, "has_gone", None)
         has_waited = False
 
@@ -115,7 +115,7 @@ def _deadline(nonblocking: bool) -> int:
 class _Transfer:
     """How far a TRANSFER has come."""
 
-    def __init__(self, ksock: Ksock, asked: Asked) -> None:
+    def __init__(self, ksock: ModelKsock, asked: TransferAsked) -> None:
         self._ksock = ksock
         self._asked = asked
         #: what has not been sent, and whether the first of it is one that was kept
@@ -123,7 +123,7 @@ class _Transfer:
         self._is_begun = False
         self._ids: list[Any] = []
 
-    def step(self, is_over: bool) -> tuple[bool, Outcome]:
+    def step(self, is_over: bool) -> tuple[bool, TransferResult]:
         """Go on; return whether this is the end, and what has come of it so far."""
         asked = self._asked
         if not self._is_begun:

@@ -24,13 +24,13 @@ from types import FrameType
 from typing import Any, Optional
 
 from .._device import TEST_BUS
-from .._stand_in import Asked
+from .._stand_in import TransferAsked
 from .._test_bus import Connection
 from ..terminal.output import tell
 from ..terminal.streams import close_stdout, forget_stdout, replace_closed_streams
 from .core import Core
 from .handle import Handle, caller
-from .model.bus import Limits
+from .model.bus import DeviceLimits
 from .model.parts import Owner
 
 #: Devices that the module makes, at most
@@ -46,11 +46,11 @@ class CannotServe(Exception):
     """The text says why."""
 
 
-class Server:
+class BusServer:
     """Serves a bus at a socket, in threads, until it is closed."""
 
     def __init__(self, path: str, devices: int = 1) -> None:
-        self._core = Core(Limits(), devices)
+        self._core = Core(DeviceLimits(), devices)
         #: by token, with the connection that keeps each open
         self._handles: dict[bytes, tuple[Handle, Connection]] = {}
         self._numbers = count(1)
@@ -168,7 +168,7 @@ class Server:
             return handle.send(*arguments)
         if what == b"transfer":
             *asked, nonblocking = arguments
-            return handle.transfer(Asked(*asked), nonblocking)
+            return handle.transfer(TransferAsked(*asked), nonblocking)
         if what == b"new_device":
             return handle.new_device()
         raise ValueError(f"there is no call {what!r}")
@@ -180,7 +180,7 @@ def serving(devices: int = 1) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="kbus-testbus-") as directory:
         path = str(Path(directory) / "bus")
         try:
-            server = Server(path, devices)
+            server = BusServer(path, devices)
         except OSError as error:
             raise CannotServe(f"there can be no socket {path}: {error.strerror or error}") from None
         try:

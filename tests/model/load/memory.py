@@ -8,7 +8,7 @@ from mmap import PAGESIZE
 from pathlib import Path
 
 from kbus import _abi as abi
-from kbus.testing.model.wire import Message
+from kbus.testing.model.wire import WireMessage
 from tests.model.driver import Ksock
 
 from .crowd import Worker
@@ -44,16 +44,16 @@ def hoarder(worker: Worker) -> None:
     ksocks[0].bind(CHURNED[1], 0)
     for size, count in ((SMALL, 400), (LARGE, 20)):
         for _ in range(count):
-            post(ksocks[1], Message(CHURNED[0], data=bytes(size)))
+            post(ksocks[1], WireMessage(CHURNED[0], data=bytes(size)))
     for _ in range(200):
-        post(ksocks[2], Message(CHURNED[1], abi.BIT_WANT_A_REPLY))
+        post(ksocks[2], WireMessage(CHURNED[1], abi.BIT_WANT_A_REPLY))
     for _ in range(100):
         ksocks[0].next_msg()
-    ksocks[1].write(Message(CHURNED[0], data=bytes(LARGE)).to_bytes()[:-1])
+    ksocks[1].write(WireMessage(CHURNED[0], data=bytes(LARGE)).to_bytes()[:-1])
     worker.ready()
 
 
-def post(ksock: Ksock, message: Message) -> None:
+def post(ksock: Ksock, message: WireMessage) -> None:
     """Write and SEND."""
     ksock.write(message.to_bytes())
     ksock.send()

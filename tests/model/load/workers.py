@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kbus import _abi as abi
-from kbus.testing.model.wire import Message, MsgId, parse
+from kbus.testing.model.wire import MsgId, WireMessage, parse
 from tests.model.driver import Ksock
 
 from .crowd import Bell, Worker
@@ -21,7 +21,7 @@ CHURNED = (b"$.Churn.A", b"$.Churn.B")
 CHURN_BOUND = (*CHURNED, b"$.Churn.%", b"$.Churn.*", *SERVED, b"$.KBUS.*")
 
 
-def send(ksock: Ksock, notebook: Notebook, message: Message) -> MsgId:
+def send(ksock: Ksock, notebook: Notebook, message: WireMessage) -> MsgId:
     """Write and SEND, and note it if it succeeds."""
     ksock.write(message.to_bytes())
     begin = now()
@@ -30,7 +30,7 @@ def send(ksock: Ksock, notebook: Notebook, message: Message) -> MsgId:
     return number
 
 
-def read(ksock: Ksock, notebook: Notebook) -> Message | None:
+def read(ksock: Ksock, notebook: Notebook) -> WireMessage | None:
     """NEXTMSG and `read`, and note it; None if nothing is queued."""
     begin = now()
     length = ksock.next_msg()
@@ -55,7 +55,7 @@ def sender(worker: Worker) -> None:
         flags = abi.BIT_URGENT if worker.random.random() < 0.1 else 0
         waits = worker.random.random() < 0.5
         name = NOT_BY_THE_STUCK if waits else HEARD_BY_ALL
-        send(ksock, worker.notebook, Message(name, flags | (abi.BIT_ALL_OR_WAIT if waits else 0)))
+        send(ksock, worker.notebook, WireMessage(name, flags | (abi.BIT_ALL_OR_WAIT if waits else 0)))
 
 
 def reader(worker: Worker) -> None:
@@ -112,10 +112,10 @@ def bind_to_serve(ksock: Ksock) -> None:
         tolerate(partial(ksock.bind, name, 1), errno.EADDRINUSE)
 
 
-def answer(ksock: Ksock, request: Message) -> None:
+def answer(ksock: Ksock, request: WireMessage) -> None:
     """Reply, if this copy is to be replied to; the sender may have closed or abandoned it."""
     if request.flags & abi.BIT_WANT_YOU_TO_REPLY:
-        reply = Message(request.name, in_reply_to=request.id, to=request.sender)
+        reply = WireMessage(request.name, in_reply_to=request.id, to=request.sender)
         ksock.write(reply.to_bytes())
         tolerate(ksock.send, errno.EADDRNOTAVAIL, errno.ECONNREFUSED)
 
@@ -144,7 +144,7 @@ def asker(worker: Worker) -> None:
 def ask(ksock: Ksock, worker: Worker, waiting_for: list[MsgId]) -> None:
     """Send a Request, now and then one that waits for room; it may find no replier, or no room."""
     flags = worker.random.choice((0, 0, 0, abi.BIT_ALL_OR_WAIT, abi.BIT_URGENT)) | abi.BIT_WANT_A_REPLY
-    message = Message(worker.random.choice(SERVED), flags)
+    message = WireMessage(worker.random.choice(SERVED), flags)
     no_luck = (errno.EADDRNOTAVAIL, errno.EBUSY, errno.ENOLCK)
     tolerate(lambda: waiting_for.append(send(ksock, worker.notebook, message)), *no_luck)
 
@@ -189,7 +189,7 @@ def churn_send(ksock: Ksock, worker: Worker) -> None:
     random = worker.random
     flags = random.choice((0, 0, 0, abi.BIT_ALL_OR_WAIT, abi.BIT_ALL_OR_FAIL))
     flags |= random.choice((0, abi.BIT_URGENT)) | random.choice((0, abi.BIT_WANT_A_REPLY))
-    message = Message(random.choice(CHURNED), flags, data=bytes(4 * random.choice((0, 9, 900, 20000))))
+    message = WireMessage(random.choice(CHURNED), flags, data=bytes(4 * random.choice((0, 9, 900, 20000))))
     no_luck = (errno.EAGAIN, errno.EBUSY, errno.ENOLCK, errno.EADDRNOTAVAIL)
     if not tolerate(lambda: send(ksock, worker.notebook, message), *no_luck):
         ksock.discard()

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 from .tables import Order
 from .views import VIEWS, Look, amount
 
-__all__ = ["HELP", "Line", "Page"]
+__all__ = ["HELP", "Page", "ScreenLine"]
 
 HELP = """\
 n, k, w   names; KSocks; requests that wait (Tab: the next of these)
@@ -37,7 +37,7 @@ _VIEW_KEYS = {"n": 0, "k": 1, "w": 2}
 _HEADS = 3
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """A line of the screen: its text, and whether it stands out."""
 
     text: str
@@ -130,17 +130,17 @@ class Page:
         else:
             self._top = max(0, self._top + steps.get(key, 0))
 
-    def lines(self, width: int, height: int) -> list[Line]:
+    def lines(self, width: int, height: int) -> list[ScreenLine]:
         """What is on a screen of this size, which may be as small as there are."""
         if self._shows_help:
-            shown = [Line(text) for text in HELP.splitlines()]
+            shown = [ScreenLine(text) for text in HELP.splitlines()]
         elif self._look is None:
-            shown = [Line("looking ...")]
+            shown = [ScreenLine("looking ...")]
         else:
             shown = self._table(self._look, width, height)
-        return [Line(line.text[:width], line.stands_out) for line in shown[:height]]
+        return [ScreenLine(line.text[:width], line.stands_out) for line in shown[:height]]
 
-    def _table(self, look: Look, width: int, height: int) -> list[Line]:
+    def _table(self, look: Look, width: int, height: int) -> list[ScreenLine]:
         view = VIEWS[self.view]
         table = view.lines(look.rows(self.view), self.orders[self.view], self.wanted, max(1, width))
         rows = table.rows
@@ -155,10 +155,10 @@ class Page:
         self._seen = len(seen)
         where = f"{self._top + 1}-{self._top + len(seen)} of {len(rows)}" if seen else "none"
         return [
-            Line(self._summary(look)),
-            Line(f"{view.title}: {where}  {self._state(table.left_out)}"),
-            Line(table.head, stands_out=True),
-            *(Line(text) for row in seen for text in row),
+            ScreenLine(self._summary(look)),
+            ScreenLine(f"{view.title}: {where}  {self._state(table.left_out)}"),
+            ScreenLine(table.head, stands_out=True),
+            *(ScreenLine(text) for row in seen for text in row),
         ]
 
     def _summary(self, look: Look) -> str:

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Optional
 
 from ...terminal.failures import Failure
-from .page import Line
+from .page import ScreenLine
 
 __all__ = ["Screen"]
 
@@ -80,7 +80,7 @@ class Screen:
         lines, columns = self._window.getmaxyx()
         return columns, lines
 
-    def draw(self, lines: Sequence[Line]) -> None:
+    def draw(self, lines: Sequence[ScreenLine]) -> None:
         """Show these lines, which fit, and nothing else."""
         self._window.erase()
         columns, _ = self.size()

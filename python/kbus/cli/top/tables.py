@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from ...terminal.output import printable
 
-__all__ = ["Column", "Order", "Shown", "Table"]
+__all__ = ["Order", "ScreenColumn", "ScreenTable", "Shown"]
 
 _GAP = "  "
 #: Columns of text have at least so many characters, if the screen has, before they go on in the next line
@@ -19,7 +19,7 @@ _NARROWEST = 8
 Value = Union[str, int, float, None]
 
 
-class Column(NamedTuple):
+class ScreenColumn(NamedTuple):
     """A column: its head, what a row has there, and how that is shown: at the left if it is text.
 
     Where there is no room for all columns, that of the greatest ``rank`` is left out first; 0 never is.
@@ -47,11 +47,11 @@ class Shown(NamedTuple):
     left_out: int
 
 
-class Table(NamedTuple):
+class ScreenTable(NamedTuple):
     """A table: what it is called, its columns, and by which of them it is sorted at first."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[ScreenColumn, ...]
     first: int
 
     def order_by(self, column: int) -> Order:
@@ -123,6 +123,6 @@ def _pieces(word: str, width: int) -> list[str]:
     return [word[at : at + width] for at in range(0, len(word), width)] or [""]
 
 
-def _cell(column: Column, row: Any) -> str:
+def _cell(column: ScreenColumn, row: Any) -> str:
     value = column.value(row)
     return "-" if value is None else printable(column.show(value))

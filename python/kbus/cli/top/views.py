@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .rates import KsockRates
-from .tables import Column, Table
+from .tables import ScreenColumn, ScreenTable
 from .traffic import NameCounts, Waiting
 
 __all__ = ["KSOCKS", "NAMES", "VIEWS", "WAITING", "Look", "WaitingFor", "amount", "duration"]
@@ -65,48 +65,48 @@ def duration(seconds: float) -> str:
     return f"{round(seconds)}s"
 
 
-NAMES = Table(
+NAMES = ScreenTable(
     "names",
     (
-        Column("RATE", lambda row: row.rate, amount),
-        Column("BYTES/S", lambda row: row.byte_rate, amount, rank=5),
-        Column("MSGS", lambda row: row.messages, rank=2),
-        Column("BYTES", lambda row: row.bytes, amount, rank=8),
-        Column("ANSWERED", lambda row: row.answered, rank=6),
-        Column("FAILED", lambda row: row.failed, rank=4),
-        Column("LATENCY", lambda row: row.latency, duration, rank=3),
-        Column("LONGEST", lambda row: row.longest if row.answered else None, duration, rank=7),
-        Column("NAME", lambda row: row.name, is_text=True),
+        ScreenColumn("RATE", lambda row: row.rate, amount),
+        ScreenColumn("BYTES/S", lambda row: row.byte_rate, amount, rank=5),
+        ScreenColumn("MSGS", lambda row: row.messages, rank=2),
+        ScreenColumn("BYTES", lambda row: row.bytes, amount, rank=8),
+        ScreenColumn("ANSWERED", lambda row: row.answered, rank=6),
+        ScreenColumn("FAILED", lambda row: row.failed, rank=4),
+        ScreenColumn("LATENCY", lambda row: row.latency, duration, rank=3),
+        ScreenColumn("LONGEST", lambda row: row.longest if row.answered else None, duration, rank=7),
+        ScreenColumn("NAME", lambda row: row.name, is_text=True),
     ),
     first=0,
 )
-KSOCKS = Table(
+KSOCKS = ScreenTable(
     "ksocks",
     (
-        Column("KSOCK", lambda row: row.stats.ksock_id),
-        Column("PID", lambda row: row.stats.pid, rank=2),
-        Column("QUEUED", lambda row: row.stats.queued),
-        Column("LIMIT", lambda row: row.stats.queue_limit, rank=8),
-        Column("MOST", lambda row: row.stats.queued_max, rank=10),
-        Column("BYTES", lambda row: row.stats.bytes, amount, rank=9),
-        Column("SENT/S", lambda row: row.sent_rate, amount, rank=5),
-        Column("READ/S", lambda row: row.received_rate, amount, rank=4),
-        Column("LOST", lambda row: row.stats.lost, rank=1),
-        Column("LOST/S", lambda row: row.lost_rate, amount, rank=7),
-        Column("AWAITS", lambda row: row.stats.awaiting, rank=6),
-        Column("OWES", lambda row: row.stats.owed, rank=3),
-        Column("COMMAND", lambda row: row.command, is_text=True),
+        ScreenColumn("KSOCK", lambda row: row.stats.ksock_id),
+        ScreenColumn("PID", lambda row: row.stats.pid, rank=2),
+        ScreenColumn("QUEUED", lambda row: row.stats.queued),
+        ScreenColumn("LIMIT", lambda row: row.stats.queue_limit, rank=8),
+        ScreenColumn("MOST", lambda row: row.stats.queued_max, rank=10),
+        ScreenColumn("BYTES", lambda row: row.stats.bytes, amount, rank=9),
+        ScreenColumn("SENT/S", lambda row: row.sent_rate, amount, rank=5),
+        ScreenColumn("READ/S", lambda row: row.received_rate, amount, rank=4),
+        ScreenColumn("LOST", lambda row: row.stats.lost, rank=1),
+        ScreenColumn("LOST/S", lambda row: row.lost_rate, amount, rank=7),
+        ScreenColumn("AWAITS", lambda row: row.stats.awaiting, rank=6),
+        ScreenColumn("OWES", lambda row: row.stats.owed, rank=3),
+        ScreenColumn("COMMAND", lambda row: row.command, is_text=True),
     ),
     first=2,
 )
-WAITING = Table(
+WAITING = ScreenTable(
     "waiting requests",
     (
-        Column("WAITS", lambda row: row.seconds, duration),
-        Column("ID", lambda row: str(row.request.id), is_text=True, rank=2),
-        Column("FROM", lambda row: row.request.from_, rank=1),
-        Column("COMMAND", lambda row: row.command, is_text=True),
-        Column("NAME", lambda row: row.request.name, is_text=True),
+        ScreenColumn("WAITS", lambda row: row.seconds, duration),
+        ScreenColumn("ID", lambda row: str(row.request.id), is_text=True, rank=2),
+        ScreenColumn("FROM", lambda row: row.request.from_, rank=1),
+        ScreenColumn("COMMAND", lambda row: row.command, is_text=True),
+        ScreenColumn("NAME", lambda row: row.request.name, is_text=True),
     ),
     first=0,
 )

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from ... import _abi as abi
 from .delivery import give_status, report_lost
-from .parts import Copy, Request
+from .parts import Copy, PendingRequest
 from .wire import MsgId
 
 if TYPE_CHECKING:
     from .bus import Device
-    from .ksock import Ksock
+    from .ksock import ModelKsock
 
 
-def owed_by(replier: Ksock) -> list[Request]:
+def owed_by(replier: ModelKsock) -> list[PendingRequest]:
     """The Requests that this KSock must answer, read or not, in the order in which they were sent."""
     return [request for request in replier.device.requests if request.replier is replier]
 
@@ -28,7 +28,7 @@ def answer_removed(device: Device, removed: list[Copy]) -> None:
         give_status(device, request, abi.NAME_REPLIER_UNBOUND)
 
 
-def answer_for_closing(replier: Ksock) -> None:
+def answer_for_closing(replier: ModelKsock) -> None:
     """Rule 27: the statuses that a close causes; the closing KSock itself hears nothing any more."""
     device = replier.device
     for request in owed_by(replier):
@@ -37,13 +37,13 @@ def answer_for_closing(replier: Ksock) -> None:
         )
 
 
-def forget(sender: Ksock) -> None:
+def forget(sender: ModelKsock) -> None:
     """Rule 16: nobody waits for the answers to what a KSock asked that closes."""
     device = sender.device
     device.requests[:] = [request for request in device.requests if request.sender is not sender]
 
 
-def abandon(sender: Ksock, number: MsgId) -> None:
+def abandon(sender: ModelKsock, number: MsgId) -> None:
     """Rule 28: the oldest Request with this id is not waited for any more."""
     for request in sender.device.requests:
         if request.sender is sender and request.id == number:

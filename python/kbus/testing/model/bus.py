@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A reference model of one KBUS device: what the semantics and the decisions say, single-threaded and plain.
 
-A `Device` holds the state, and a `Ksock` (ksock.py) is the face that a program sees. What is refused raises
+A `Device` holds the state, and a `ModelKsock` is the face that a program sees. What is refused raises
 an OSError with the errno that the device gives and the rule as its text. Limits per user and memory are not
 modelled, nor is blocking: every KSock is as if opened with O_NONBLOCK.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ... import _abi as abi
 from . import names
-from .ksock import Ksock
-from .parts import Binding, Clock, Owner, Request
+from .ksock import ModelKsock
+from .parts import CallClock, ModelBinding, Owner, PendingRequest
 from .wire import MsgId
 
 LAST_SERIAL = 2**32 - 1
@@ -22,7 +22,7 @@ LAST_KSOCK_ID = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeviceLimits:
     """The module parameters that matter here (rule 33)."""
 
     queue_length: int = 100
@@ -38,10 +38,10 @@ class Device:
 
     def __init__(
         self,
-        limits: Limits = Limits(),
+        limits: DeviceLimits = DeviceLimits(),
         last_serial: int = 0,
         next_ksock_id: int = 1,
-        clock: Clock | None = None,
+        clock: CallClock | None = None,
     ) -> None:
         self.limits = limits
         self.last_serial = last_serial
@@ -50,19 +50,23 @@ class Device:
         self.report_binds = 0
         self.verbose = 0
         self.sent = 0
-        self.clock = clock or Clock()
-        self.ksocks: list[Ksock] = []  # in the order of opening
-        self.bindings: list[Binding] = []  # the oldest first
-        self.requests: list[Request] = []  # without an answer yet, in the order in which they were sent
+        self.clock = clock or CallClock()
+        self.ksocks: list[ModelKsock] = []  # in the order of opening
+        self.bindings: list[ModelBinding] = []  # the oldest first
+        self.requests: list[
+            PendingRequest
+        ] = []  # without an answer yet, in the order in which they were sent
 
-    def open(self, mode: str, owner: Owner | None = None) -> Ksock:
+    def open(self, mode: str, owner: Owner | None = None) -> ModelKsock:
         """Rule 39: a KSock of `owner`, or this process; `mode` is r, w or rw.
 
         Ids in use are skipped.
         """
         while self.next_ksock_id in {ksock.id for ksock in self.ksocks}:
             self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)
-        ksock = Ksock(self, self.next_ksock_id, mode, owner or Owner(os.getpid(), os.geteuid(), os.getegid()))
+        ksock = ModelKsock(
+            self, self.next_ksock_id, mode, owner or Owner(os.getpid(), os.geteuid(), os.getegid())
+        )
         self.next_ksock_id = following(self.next_ksock_id, LAST_KSOCK_ID)
         self.ksocks.append(ksock)
         return ksock
@@ -72,16 +76,16 @@ class Device:
         self.last_serial = following(self.last_serial, LAST_SERIAL)
         return MsgId(0, self.last_serial)
 
-    def replier_for(self, name: bytes) -> Binding | None:
+    def replier_for(self, name: bytes) -> ModelBinding | None:
         """Rule 9: the binding that a Request called `name` would go by."""
         matching = [bound for bound in self.bindings if bound.replier and names.matches(bound.name, name)]
         return min(matching, key=lambda bound: names.specificity(bound.name), default=None)
 
-    def replier_of(self, name: bytes) -> Binding | None:
+    def replier_of(self, name: bytes) -> ModelBinding | None:
         """Rule 12: the binding as replier to exactly `name`."""
         return next((bound for bound in self.bindings if bound.replier and bound.name == name), None)
 
-    def listening_to(self, name: bytes) -> list[Binding]:
+    def listening_to(self, name: bytes) -> list[ModelBinding]:
         """The L bindings for messages called `name`: the most specific and, in a name, the newest first."""
         newest_first = reversed(self.bindings)
         matching = [bound for bound in newest_first if not bound.replier and names.matches(bound.name, name)]

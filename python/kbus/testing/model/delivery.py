@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from ... import _abi as abi
 from . import names
-from .parts import STATUS_LENGTH, Copy, Request
-from .wire import Message, MsgId
+from .parts import STATUS_LENGTH, Copy, PendingRequest
+from .wire import MsgId, WireMessage
 
 if TYPE_CHECKING:
     from .bus import Device
-    from .ksock import Ksock
+    from .ksock import ModelKsock
 
 MOST_OF_ONE_ID = 16
 """Requests of one sender that can wait with the same id (rule 29)."""
 
 # Who gets which copies, in the order of rule 19; what a KSock may do without comes last in its list.
-Plan = dict["Ksock", list[Copy]]
+Plan = dict["ModelKsock", list[Copy]]
 
 
-def check_form(message: Message) -> None:
+def check_form(message: WireMessage) -> None:
     """Rules 1, 4 and 5: what SEND refuses about a whole message whoever is there to get it."""
     if not names.is_legal(message.name) or names.is_wildcard(message.name):
         raise OSError(errno.EBADMSG, "rules 1 and 4: the name")
@@ -32,14 +32,14 @@ def check_form(message: Message) -> None:
         raise OSError(errno.EACCES, "rule 5: KBUS's own name")
 
 
-def plan(sender: Ksock, message: Message) -> Plan:
+def plan(sender: ModelKsock, message: WireMessage) -> Plan:
     """Rule 15 from the fourth check on: who would get `message` now. Changes nothing."""
     planned = plan_copies(sender, message)
     check_room(sender, planned, message)
     return planned
 
 
-def plan_copies(sender: Ksock, message: Message) -> Plan:
+def plan_copies(sender: ModelKsock, message: WireMessage) -> Plan:
     """Likewise, whether there is room for them or not."""
     if message.is_request:
         planned = plan_request(sender, message)
@@ -51,7 +51,7 @@ def plan_copies(sender: Ksock, message: Message) -> Plan:
     return planned
 
 
-def who_is_full(sender: Ksock, message: Message) -> set[Ksock]:
+def who_is_full(sender: ModelKsock, message: WireMessage) -> set[ModelKsock]:
     """Rule 22: for whose room a message waits that is ALL_OR_WAIT and could be sent otherwise."""
     slot = 1 if message.is_request else 0
     return {
@@ -62,7 +62,7 @@ def who_is_full(sender: Ksock, message: Message) -> set[Ksock]:
     }
 
 
-def plan_request(sender: Ksock, message: Message) -> Plan:
+def plan_request(sender: ModelKsock, message: WireMessage) -> Plan:
     """Rules 24 and 25: the flagged copy for the replier, if the sender has room for the answer."""
     if not sender.queue.room(STATUS_LENGTH, sender.reserved):
         raise OSError(errno.ENOLCK, "rule 15: no room for the own answer")
@@ -75,11 +75,11 @@ def plan_request(sender: Ksock, message: Message) -> Plan:
     if message.to not in (0, binding.ksock.id):
         raise OSError(errno.EPIPE, "rule 24: that KSock is not the replier")
     flagged = replace(message, flags=message.flags | abi.BIT_WANT_YOU_TO_REPLY)
-    request = Request(message.id, sender, binding.ksock)
+    request = PendingRequest(message.id, sender, binding.ksock)
     return {binding.ksock: [Copy(flagged, binding, request)]}
 
 
-def plan_reply(sender: Ksock, message: Message) -> Plan:
+def plan_reply(sender: ModelKsock, message: WireMessage) -> Plan:
     """Rule 26: the copy for the requester, if this KSock owes it an answer."""
     if message.to and message.to not in [ksock.id for ksock in sender.device.ksocks]:
         raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
@@ -91,7 +91,7 @@ def plan_reply(sender: Ksock, message: Message) -> Plan:
     return {request.sender: [Copy(message)]}
 
 
-def answered_by(replier: Ksock, message: Message) -> Request | None:
+def answered_by(replier: ModelKsock, message: WireMessage) -> PendingRequest | None:
     """The oldest Request that was read here and that `message` answers."""
     for request in replier.device.requests:
         expected = (request.replier, request.id, request.sender.id, request.popped)
@@ -100,7 +100,7 @@ def answered_by(replier: Ksock, message: Message) -> Request | None:
     return None
 
 
-def add_listeners(device: Device, planned: Plan, message: Message) -> None:
+def add_listeners(device: Device, planned: Plan, message: WireMessage) -> None:
     """Rules 6 and 19: a plain copy for each L binding, or one for a KSock that wants messages once."""
     bindings = device.listening_to(message.name)
     for binding in bindings:
@@ -113,7 +113,7 @@ def add_listeners(device: Device, planned: Plan, message: Message) -> None:
             copies.append(Copy(message, max(own, key=device.bindings.index)))
 
 
-def check_room(sender: Ksock, planned: Plan, message: Message) -> None:
+def check_room(sender: ModelKsock, planned: Plan, message: WireMessage) -> None:
     """Rules 21, 22 and 42: whether somebody who must not miss a message is full. A reply waits for nobody."""
     if message.is_reply:
         return
@@ -143,7 +143,7 @@ def is_observed(copies: list[Copy]) -> bool:
     return any(copy.binding is not None and copy.binding.observer for copy in copies)
 
 
-def send(sender: Ksock, message: Message) -> MsgId:
+def send(sender: ModelKsock, message: WireMessage) -> MsgId:
     """Rules 15 and 16: deliver, or fail with a serial number used; EAGAIN uses none."""
     device = sender.device
     message = replace(
@@ -168,24 +168,24 @@ def send(sender: Ksock, message: Message) -> MsgId:
     return number
 
 
-def give_id(sender: Ksock, message: Message) -> MsgId:
+def give_id(sender: ModelKsock, message: WireMessage) -> MsgId:
     """Rule 16: the id that a well-formed message of `sender` gets, whether it is delivered or not."""
     number = sender.device.next_id() if message.id.network_id == 0 else message.id
     sender.last_sent = number
     return number
 
 
-def end_request(sender: Ksock, message: Message) -> None:
+def end_request(sender: ModelKsock, message: WireMessage) -> None:
     """Rule 26: a reply ends its Request, be it accepted or too late; the requester's slot is free then."""
     request = answered_by(sender, message)
     if request is not None:
         sender.device.requests.remove(request)
 
 
-def give_status(device: Device, request: Request, name: str) -> None:
+def give_status(device: Device, request: PendingRequest, name: str) -> None:
     """Rules 27 and 43: the Request gets its answer from KBUS."""
     device.requests.remove(request)
-    status = Message(
+    status = WireMessage(
         name=name.encode(),
         flags=abi.BIT_SYNTHETIC,
         in_reply_to=request.id,
@@ -232,9 +232,9 @@ def report_losses(planned: Plan) -> None:
         report_lost(ksock)
 
 
-def report_lost(ksock: Ksock) -> None:
+def report_lost(ksock: ModelKsock) -> None:
     """Rule 23: one MessagesLost, as soon as there is room, to a KSock that asked for it."""
-    report = Message(
+    report = WireMessage(
         name=abi.NAME_MESSAGES_LOST.encode(),
         flags=abi.BIT_SYNTHETIC,
         to=ksock.id,

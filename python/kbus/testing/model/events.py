@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from ... import _abi as abi
 from .answers import answer_removed
 from .delivery import Plan, add_listeners, deliver, is_observed, report_losses, report_lost, send_from_kbus
-from .parts import Binding, Copy
-from .wire import Message, padded
+from .parts import Copy, ModelBinding
+from .wire import WireMessage, padded
 
 if TYPE_CHECKING:
     from .bus import Device
-    from .ksock import Ksock
+    from .ksock import ModelKsock
 
-LIST_END = Message(name=abi.NAME_UNBIND_EVENTS_LOST.encode(), flags=abi.BIT_SYNTHETIC)
+LIST_END = WireMessage(name=abi.NAME_UNBIND_EVENTS_LOST.encode(), flags=abi.BIT_SYNTHETIC)
 
 
-def bind(ksock: Ksock, name: bytes, kind: int) -> None:
+def bind(ksock: ModelKsock, name: bytes, kind: int) -> None:
     """Rules 6 and 7; EAGAIN by rule 32."""
     device = ksock.device
     replier, observer = kind == abi.BIND_REPLIER, kind == abi.BIND_OBSERVER
@@ -30,12 +30,12 @@ def bind(ksock: Ksock, name: bytes, kind: int) -> None:
         raise OSError(errno.EINVAL, "decisions: an observer is nothing but that")
     planned = plan_event(ksock, name, is_bind=True) if replier else None
     check_room(planned)
-    device.bindings.append(Binding(ksock, name, replier, observer))
+    device.bindings.append(ModelBinding(ksock, name, replier, observer))
     if planned is not None:
         send_from_kbus(device, planned)
 
 
-def unbind(ksock: Ksock, name: bytes, kind: int) -> None:
+def unbind(ksock: ModelKsock, name: bytes, kind: int) -> None:
     """Rules 6 and 10: the newest such binding goes, and with it what came by it and is unread."""
     device = ksock.device
     same = [b for b in device.bindings if (b.ksock, b.name, b.kind) == (ksock, name, kind)]
@@ -51,7 +51,7 @@ def unbind(ksock: Ksock, name: bytes, kind: int) -> None:
     report_lost(ksock)
 
 
-def unbind_all(ksock: Ksock) -> None:
+def unbind_all(ksock: ModelKsock) -> None:
     """A close takes back every binding, the oldest first, and is refused by nobody (rule 32)."""
     device = ksock.device
     for binding in [binding for binding in device.bindings if binding.ksock is ksock]:
@@ -62,12 +62,12 @@ def unbind_all(ksock: Ksock) -> None:
             tell_of_close(device, planned)
 
 
-def plan_event(binder: Ksock, name: bytes, is_bind: bool) -> Plan | None:
+def plan_event(binder: ModelKsock, name: bytes, is_bind: bool) -> Plan | None:
     """Rule 32: who would get the event; None if events are not reported."""
     if not binder.device.report_binds:
         return None
     data = abi.BIND_EVENT.pack(is_bind, binder.id, len(name)) + padded(name)
-    event = Message(name=abi.NAME_REPLIER_BIND_EVENT.encode(), flags=abi.BIT_SYNTHETIC, data=data)
+    event = WireMessage(name=abi.NAME_REPLIER_BIND_EVENT.encode(), flags=abi.BIT_SYNTHETIC, data=data)
     planned: Plan = {}
     add_listeners(binder.device, planned, event)
     return planned

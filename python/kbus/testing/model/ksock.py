@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ... import _abi as abi
-from ..._stand_in import Outcome
+from ..._stand_in import TransferResult
 from . import answers, delivery, events, names, transfer, wire
 from .parts import Owner, Queue
 from .wire import NO_ID, MsgId
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .bus import Device
 
 
-class Ksock:
+class ModelKsock:
     """One open file. `mode` is r, w or rw; rule numbers stand where the rule is kept."""
 
     def __init__(self, device: Device, number: int, mode: str, owner: Owner) -> None:
@@ -167,7 +167,7 @@ class Ksock:
         self.received += 1
         return message.to_bytes()
 
-    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
+    def transfer(self, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> TransferResult:
         """TRANSFER, with deadline 0."""
         return transfer.transfer(self, to_send, room, receive_max, kept, timed)
 
@@ -201,12 +201,12 @@ class Ksock:
             return error.errno or 0
         return 0
 
-    def recipients(self) -> set[Ksock]:
+    def recipients(self) -> set[ModelKsock]:
         """Who must not miss the message that waits."""
         planned = delivery.plan_copies(self, wire.parse(self.written))
         return {ksock for ksock, copies in planned.items() if delivery.not_to_miss(copies)}
 
-    def who_is_full(self) -> set[Ksock]:
+    def who_is_full(self) -> set[ModelKsock]:
         """For whose room the message that waits does so."""
         return delivery.who_is_full(self, wire.parse(self.written))
 

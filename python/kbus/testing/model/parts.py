@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import _abi as abi
-from .wire import Message, MsgId
+from .wire import MsgId, WireMessage
 
 if TYPE_CHECKING:
-    from .ksock import Ksock
+    from .ksock import ModelKsock
 
 
 STATUS_NAMES = (
@@ -21,7 +21,7 @@ STATUS_NAMES = (
     abi.NAME_REPLIER_UNBOUND,
     abi.NAME_REPLIER_NOROOM,
 )
-STATUS_LENGTH = max(Message(name.encode()).length for name in STATUS_NAMES)
+STATUS_LENGTH = max(WireMessage(name.encode()).length for name in STATUS_NAMES)
 """Bytes that are set aside with each slot (rule 43)."""
 
 
@@ -34,10 +34,10 @@ class Owner(NamedTuple):
 
 
 @dataclass(eq=False)
-class Binding:
+class ModelBinding:
     """One BIND that is in force."""
 
-    ksock: Ksock
+    ksock: ModelKsock
     name: bytes
     replier: bool
     observer: bool = False
@@ -49,12 +49,12 @@ class Binding:
 
 
 @dataclass(eq=False)
-class Request:
+class PendingRequest:
     """A Request that SEND accepted and that has no answer yet (rules 26 to 29)."""
 
     id: MsgId
-    sender: Ksock
-    replier: Ksock
+    sender: ModelKsock
+    replier: ModelKsock
     popped: bool = False
     abandoned: bool = False
 
@@ -68,9 +68,9 @@ class Copy:
     `queued_at` is the call in which it was queued, 0 if nobody who got the message had asked for it.
     """
 
-    message: Message
-    binding: Binding | None = None
-    request: Request | None = None
+    message: WireMessage
+    binding: ModelBinding | None = None
+    request: PendingRequest | None = None
     over_limit: bool = False
     queued_at: int = 0
 
@@ -127,14 +127,14 @@ class Queue:
         """The next copy, which leaves the queue."""
         return self.copies.pop(0)
 
-    def remove_by(self, binding: Binding) -> list[Copy]:
+    def remove_by(self, binding: ModelBinding) -> list[Copy]:
         """Rule 10: take out the copies that came by `binding`."""
         gone = [copy for copy in self.copies if copy.binding is binding]
         self.copies = [copy for copy in self.copies if copy.binding is not binding]
         return gone
 
 
-class Clock:
+class CallClock:
     """Knows which call was being made at which time of the machine."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from . import answers
 from .bus import Device
-from .ksock import Ksock
+from .ksock import ModelKsock
 
 HEADER = "# <device> is bound to <Ksock-ID> in <process-PID> as <Replier|Listener> for <message-name>\n"
 
@@ -49,7 +49,7 @@ def of_device(device: Device) -> dict[str, int]:
     }
 
 
-def of_ksock(ksock: Ksock) -> dict[str, int]:
+def of_ksock(ksock: ModelKsock) -> dict[str, int]:
     """The numbers of a KSock's line."""
     queue = ksock.queue
     return {

@@ -6,15 +6,17 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from ..._stand_in import Outcome, step
+from ..._stand_in import TransferResult, step
 from . import delivery, wire
 from .wire import MsgId
 
 if TYPE_CHECKING:
-    from .ksock import Ksock
+    from .ksock import ModelKsock
 
 
-def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool) -> Outcome:
+def transfer(
+    ksock: ModelKsock, to_send: bytes, room: int, receive_max: int, kept: int, timed: bool
+) -> TransferResult:
     """The whole of it, with deadline 0."""
     check(ksock, to_send, room, kept)
     ksock.wants_times |= timed
@@ -23,13 +25,13 @@ def transfer(ksock: Ksock, to_send: bytes, room: int, receive_max: int, kept: in
     copies = ksock.queue.copies
     next_len = copies[0].message.length if copies else 0
     asked = times if timed else []
-    outcome = Outcome(ids, error, kept, left, packets, len(copies), next_len, ksock.lost, asked)
+    outcome = TransferResult(ids, error, kept, left, packets, len(copies), next_len, ksock.lost, asked)
     if room:
         delivery.report_lost(ksock)
     return outcome
 
 
-def check(ksock: Ksock, to_send: bytes, room: int, kept: int) -> None:
+def check(ksock: ModelKsock, to_send: bytes, room: int, kept: int) -> None:
     """What is refused before anything is done."""
     if kept not in (0, 1):
         raise OSError(errno.EINVAL, "kept")
@@ -39,7 +41,7 @@ def check(ksock: Ksock, to_send: bytes, room: int, kept: int) -> None:
         ksock.need("r", "TRANSFER with room to receive")
 
 
-def send(ksock: Ksock, to_send: bytes, kept: int) -> tuple[list[MsgId], int, int, int]:
+def send(ksock: ModelKsock, to_send: bytes, kept: int) -> tuple[list[MsgId], int, int, int]:
     """Send until something cannot be sent: ids, the errno, whether it is kept, bytes that are left."""
     ids: list[MsgId] = []
     while to_send or kept:
@@ -61,7 +63,7 @@ def send(ksock: Ksock, to_send: bytes, kept: int) -> tuple[list[MsgId], int, int
     return ids, 0, 0, 0
 
 
-def take(ksock: Ksock, to_send: bytes) -> bytes:
+def take(ksock: ModelKsock, to_send: bytes) -> bytes:
     """The message at the beginning of these bytes, if it is whole and `write` would take it."""
     if len(to_send) < wire.HEADER_LEN:
         raise OSError(errno.EINVAL, "no whole header")
@@ -74,7 +76,7 @@ def take(ksock: Ksock, to_send: bytes) -> bytes:
     return to_send[:length]
 
 
-def receive(ksock: Ksock, room: int, receive_max: int) -> tuple[list[bytes], list[int]]:
+def receive(ksock: ModelKsock, room: int, receive_max: int) -> tuple[list[bytes], list[int]]:
     """Whatever is queued, fits and is wanted, and when it was queued."""
     packets: list[bytes] = []
     times: list[int] = []

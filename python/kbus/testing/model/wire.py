@@ -20,7 +20,7 @@ NO_ID = MsgId(0, 0)
 
 
 @dataclass(frozen=True)
-class Message:
+class WireMessage:
     """One message; `data` is whole words, `extension` the 16 bytes of orig_from and final_to or nothing."""
 
     name: bytes
@@ -99,10 +99,10 @@ def is_complete(raw: bytes) -> bool:
     return len(raw) >= HEADER_LEN and len(raw) == whole_length(raw)
 
 
-def parse(raw: bytes) -> Message:
+def parse(raw: bytes) -> WireMessage:
     """The message in the bytes of a whole one, which `check` has passed."""
     name_at, name_end = name_span(raw)
-    return Message(
+    return WireMessage(
         name=raw[name_at:name_end],
         flags=word(raw, 7),
         id=MsgId(word(raw, 1), word(raw, 2)),
