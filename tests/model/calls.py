@@ -13,7 +13,7 @@ from kbus import _abi as abi
 from kbus.testing.model.wire import MsgId, WireMessage
 
 Call = tuple[Any, ...]
-"""The name of a method of `ksock.Ksock`, and the arguments."""
+"""The name of a method of `ModelKsock`, and the arguments."""
 
 SENT = (b"$.A", b"$.A.B", b"$.A", b"$.A.B", b"$.A.B.C", b"$.Z")
 """Names to send to; what is there twice is sent to more often."""

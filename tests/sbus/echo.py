@@ -15,7 +15,7 @@ _FROM_AT = struct.calcsize("=6I")
 
 
 class EchoBus:
-    """What `kbus.sbus.bus.Bus` is, for one who is bound to everything."""
+    """What `BridgeKsock` is, for one who is bound to everything."""
 
     id = 1
     queue_length = 10_000
