@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kbus import Announcement
 from kbus.capture import Reader
@@ -21,47 +20,15 @@ from kbus.pipeline.decode.scan import End, Range, outline, scan
 from kbus.pipeline.ingest.loading import inspect, load
 from kbus.pipeline.source.data_source import KbusReader
 from kbus.pipeline.source.reading import Options
-from kbus.pipeline.source.streaming import KbusStreamReader
 from kbus.pipeline.tables import schemas
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
+from tests.pipeline.inbox import LONG_AGO, Inbox
 
-LONG_AGO = 10**9
 COUNT = 2000
 #: Data that gzip makes nothing shorter of, so that half of the file has half of the messages
 RAW = capture([Announcement("$.A", random.Random(k).randbytes(40)) for k in range(COUNT)])
 ZIPPED = gzip.compress(RAW)
-
-
-class Inbox:
-    """A directory of uploads, and a stream of what comes to it."""
-
-    def __init__(self, where: Path) -> None:
-        self.where = where
-        columns = schemas.arrow_schema(schemas.SOURCE)
-        self._reader = KbusStreamReader(
-            Options({"path": str(where), "settle": "1000000"}), columns, gives_ranges=False
-        )
-        self._offset: dict[str, str] = {}
-        self.numbers: list[int] = []
-        self.devices: set[tuple[str, int]] = set()
-        self.damage: list[str] = []
-
-    def put(self, name: str, raw: bytes) -> None:
-        (self.where / name).write_bytes(raw)
-
-    def take(self) -> int:
-        """Read what is new, and return how many messages there have been in all."""
-        begin, self._offset = self._offset, self._reader.latestOffset(self._offset, ReadAllAvailable())
-        for task in self._reader.partitions(begin, self._offset):
-            for batch in self._reader.read(task):
-                for row in batch.select(["rec_seq", "corrupt", "device", "bus"]).to_pylist():
-                    if row["corrupt"]:
-                        self.damage.append(row["corrupt"])
-                    else:
-                        self.numbers.append(row["rec_seq"])
-                        self.devices.add((row["device"], row["bus"]))
-        return len(self.numbers)
 
 
 @pytest.mark.parametrize(("name", "later"), [("X.pcapng.gz.part", "X.pcapng.gz"), ("X", "X")])
@@ -116,11 +83,11 @@ def test_a_file_that_is_compressed_before_its_ranges_are_read(tmp_path: Path) ->
 def test_a_part_of_gzip_can_not_be_read_alone() -> None:
     part = outline(io.BytesIO(RAW), 100_000).ranges[1]
     with pytest.raises(ValueError, match="gzip"):
-        list(scan(io.BytesIO(ZIPPED), *part))
+        list(scan(io.BytesIO(ZIPPED), *part[:3]))
 
 
 def found_in(raw: bytes, part: Range) -> list[Any]:
-    found = list(scan(io.BytesIO(raw), *part))
+    found = list(scan(io.BytesIO(raw), *part[:3]))
     return [each for each in found if isinstance(each, (Damage, End))]
 
 
@@ -139,7 +106,7 @@ def test_a_block_may_begin_as_gzip_does() -> None:
     odd = b"\x1f\x8b\0\0" + (16).to_bytes(4, "little") + bytes(4) + (16).to_bytes(4, "little")
     part = outline(io.BytesIO(RAW), 100_000).ranges[1]
     raw = RAW[: part.begin] + odd + RAW[part.begin :]
-    found = list(scan(io.BytesIO(raw), *part))
+    found = list(scan(io.BytesIO(raw), *part[:3]))
     assert not [each for each in found if isinstance(each, Damage)]
 
 

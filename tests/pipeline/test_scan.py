@@ -139,7 +139,7 @@ def test_messages_longer_than_a_packet(order: str, monkeypatch: pytest.MonkeyPat
     ranges = scan.outline(io.BytesIO(raw), 300_000).ranges
     assert len(ranges) > 2
     found = 0
-    for begin, end, known in ranges:
+    for begin, end, known, _ in ranges:
         file = io.BytesIO(raw)
         file.seek(begin)
         pieces = scan.scan(file, begin, end, known)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -20,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kbus import Announcement, Message
 from kbus.pipeline.ingest.batch import ingest
-from kbus.pipeline.ingest.stream import follow
+from kbus.pipeline.ingest.stream import Followed, follow
+from kbus.pipeline.source.streaming import FORGOTTEN
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.conftest import OPTIONS
@@ -121,20 +123,38 @@ def test_the_tables_grow_with_the_inbox(spark: SparkSession, tmp_path: Path) -> 
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
     checkpoint = str(tmp_path / "checkpoint")
     raw = capture(many(100))
-    for length in (len(raw) // 2, len(raw)):
+    torn = capture(many(10), info("valve"), is_sealed=False)[:-10]
+    said: list[str] = []
+    for turn, length in enumerate((len(raw) // 2, len(raw))):
+        for name, counts in (("shorter", (20, 5)), ("longer", (5, 20))):
+            recording = capture(many(counts[turn]), info(f"{name}{turn}"))
+            (inbox / f"{name}.pcapng").write_bytes(recording)
         (inbox / "pump.pcapng").write_bytes(raw[:length])
         (inbox / f"copy{length}.pcapng").write_bytes(raw[: length // 2])
-        follow(spark, warehouse, str(inbox), checkpoint, 1, once=True)
-    (inbox / "notes.txt").write_text("no capture")
-    os.utime(inbox / "notes.txt", (LONG_AGO, LONG_AGO))
-    follow(spark, warehouse, str(inbox), checkpoint, 1, once=True)
+        notes = b"no capture" * length
+        for name, content in (("notes.txt", notes), ("empty.pcapng", b""), ("torn.pcapng", torn)):
+            (inbox / name).write_bytes(content)
+            os.utime(inbox / name, (LONG_AGO, LONG_AGO))
+        follow(spark, warehouse, str(inbox), checkpoint, 1, once=True, say=said.append)
+    # Each once, though there is more of one.
+    assert [each.removeprefix(f"{inbox}/") for each in said] == [
+        "empty.pcapng: empty: it is empty",
+        f"notes.txt: not a capture: {FORGOTTEN}",
+        f"torn.pcapng: torn: {FORGOTTEN}",
+    ]
     assert ingest(spark, warehouse, [str(inbox)]).messages == 0, "what a stream has taken in is known"
-    assert [row[1] for row in rows_of(spark, warehouse)] == list(range(1, 101))
-    files = {Path(row.path).name: row for row in warehouse.read(spark, "files").collect()}
+    messages = rows_of(spark, warehouse)
+    assert [row[1] for row in messages if row[0] == "pump"] == list(range(1, 101))
+    rows = warehouse.read(spark, "files").collect()
+    # What `ingest` sees of files that end inside a block are rows of their own.
+    files = {Path(row.path).name: row for row in rows if row.sha256 is None}
     assert files["pump.pcapng"].health == "ok"
     assert files["notes.txt"].health == "not a capture"
-    assert sum(row.messages for row in files.values()) == 100
-    assert len(files) == 4
+    counts_by_device = Counter(row[0] for row in messages)
+    of_replaced = {"shorter0": 20, "shorter1": 5, "longer0": 5, "longer1": 20}
+    assert counts_by_device == {"pump": 100, "valve": 9, **of_replaced}
+    assert sum(row.messages for row in rows) == len(messages)
+    assert len(files) == 8 and len(rows) == 10
 
 
 @pytest.mark.parametrize("is_done", [False, True])
@@ -259,13 +279,16 @@ def test_it_ends_when_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     (inbox / "a.pcapng").write_bytes(capture(many(10)))
     warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
 
+    done = Followed()
+
     def tell() -> None:
         wait("the first batch", lambda: (checkpoint / "commits" / "0").exists())
+        wait("it to wait for the next one", lambda: done.is_waiting)
         os.kill(os.getpid(), signal.SIGTERM)
 
     telling = Thread(target=tell)
     telling.start()
-    done = follow(spark, warehouse, str(inbox), str(checkpoint), 1)
+    follow(spark, warehouse, str(inbox), str(checkpoint), 3600, done=done)
     telling.join()
     assert (done.batches, done.messages) == (1, 10)
     assert not spark.streams.active

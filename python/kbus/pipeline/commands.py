@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from .decode.paths import local, unusable, uploads
 from .derive import derived
-from .ingest.batch import Ingested, NotHealthy, ingest
-from .ingest.stream import follow
+from .ingest.batch import HEALTHY, Ingested, NotHealthy, ingest
+from .ingest.stream import Followed, follow
 from .progress import Progress
 from .report import write_report
 from .report.scope import Scope
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         if args.command not in ("report", "tidy"):
             clear(warehouse)
         for step in STEPS[args.command]:
-            with _shown(spark, step, args.quiet):
+            with _shown(spark, step, args.quiet) as args.progress:
                 done = _DO[step](spark, warehouse, args, scopes)
             print(done, flush=True)
     finally:
@@ -114,11 +114,11 @@ STEPS = {
 
 
 @contextlib.contextmanager
-def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[None]:
+def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[Progress]:
     # Else Spark's own pages show its jobs as what the step before did last.
     spark.sparkContext.setJobDescription(step)
-    with contextlib.nullcontext() if quiet else Progress(spark, step):
-        yield
+    with Progress(spark, step, quiet) as progress:
+        yield progress
 
 
 def _check_captures(where: str) -> None:
@@ -150,7 +150,7 @@ def _passed_over(step: str, named: Iterable[str]) -> str:
 def _complain(done: Ingested) -> None:
     """Say what was not healthy; raise CommandError if nothing at all was a capture."""
     for health, number in sorted(done.health.items()):
-        if health not in ("ok", "copy"):
+        if health not in HEALTHY:
             print(f"ingest: {count(number, 'file', 'files')}: {health}", file=sys.stderr)
     if done.skipped:
         pieces = count(done.damaged, "piece", "pieces")
@@ -201,11 +201,17 @@ def _report(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
 
 def _stream(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:
     begin = time.monotonic()
-    done = follow(spark, warehouse, str(args.inbox), args.checkpoint, args.every, args.batch, args.once)
+    done, progress = Followed(), args.progress
+    progress.state = lambda: f"{'waiting' if done.is_waiting else 'planning'}, {_taken(done)}"
+    places = str(args.inbox), args.checkpoint
+    follow(spark, warehouse, *places, args.every, args.batch, args.once, done, progress.say)
     passed_over = _passed_over("stream", [str(args.inbox)])
+    return f"stream: {_taken(done)}{passed_over}; {_seconds(begin)}"
+
+
+def _taken(done: Followed) -> str:
     batches = count(done.batches, "batch", "batches")
-    messages = count(done.messages, "message", "messages")
-    return f"stream: {batches}, {messages}{passed_over}; {_seconds(begin)}"
+    return f"{batches}, {count(done.messages, 'message', 'messages')}"
 
 
 def _tidy(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:

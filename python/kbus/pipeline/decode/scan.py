@@ -16,6 +16,7 @@ from kbus.capture.input import MaybeGzip, Window
 from kbus.capture.pcapng import Block
 from kbus.capture.sections import Blocks
 
+from .beginning import Beginning
 from .parse import recordings
 from .paths import is_gzip
 from .sections import SectionHead, section
@@ -62,12 +63,14 @@ Found = Union[Piece, Damage, Counts, End]
 class Range(NamedTuple):
     """Part of a file that can be scanned alone.
 
-    Its first byte, the one after its last (None: as far as there is), and the section that it begins in.
+    Its first byte, the one after its last (None: as far as there is), the section that it begins in, and how
+    the file must begin (None: that is not known).
     """
 
     begin: int
     end: Optional[int]
     section: Optional[SectionHead]
+    begins: Optional[Beginning] = None
 
 
 class Outline(NamedTuple):
@@ -175,7 +178,7 @@ def scan_part(file: BinaryIO, part: Range) -> Iterator[Found]:
     Gzip, as the file may be by now, is read from its beginning, and what is before the part is left out.
     """
     if not part.begin or not is_gzip(file):
-        yield from scan(file, *part)
+        yield from scan(file, *part[:3])
         return
     for found in scan(file, 0, part.end):
         if isinstance(found, Piece):

@@ -9,9 +9,9 @@ or put together with others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Optional
 
 from pyspark.sql import SparkSession
@@ -34,6 +34,8 @@ from .stretches import to_datetime
 SPLIT = 128 << 20
 _TORN = (FORGOTTEN, "the file ends inside a block", "the file ends inside its gzip data")
 _UNREADABLE = "unreadable"
+#: Of what nothing is to be said
+HEALTHY = ("ok", "copy")
 
 
 class NotHealthy(Exception):
@@ -43,7 +45,7 @@ class NotHealthy(Exception):
 @dataclass
 class Ingested:
     """What ``ingest`` did: files and bytes that were read, files that were known, rows, and how healthy the
-    files were.
+    files were. ``said`` is what ``stream`` has to say of files, a line each.
     """
 
     files: int = 0
@@ -55,6 +57,7 @@ class Ingested:
     damaged: int = 0
     skipped: int = 0
     health: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    said: list[str] = field(default_factory=list)
 
 
 def ingest(
@@ -148,9 +151,12 @@ def take(
     entry = Entry("ingest" if note is None else "stream", note=note or {})
     entry.add += [part for each in loaded for part in each.parts]
     entry.add += write_rows(warehouse.root, "stretches", stretches)
+    others: list[dict[str, Any]] = []
     if note is not None:
-        entry.remove, rows = _with_earlier_rows(warehouse, snapshot, rows)
-    entry.add += write_rows(warehouse.root, "files", rows)
+        entry.remove, earlier, others = _earlier_rows(warehouse, snapshot, {row["path"] for row in rows})
+        rows = [reduce(_both, reversed(earlier[row["path"]]), row) for row in rows]
+        done.said += [text for row in rows for text in _complaint(row, earlier[row["path"]])]
+    entry.add += write_rows(warehouse.root, "files", [*rows, *others])
     snapshot = warehouse.commit(entry, snapshot)
     done.files += len(some)
     done.bytes += sum((part.end or each.upload.size) - part.begin for each in some for part in each.ranges)
@@ -160,27 +166,37 @@ def take(
     return snapshot
 
 
-def _with_earlier_rows(
-    warehouse: Warehouse, snapshot: Snapshot, rows: list[dict[str, Any]]
-) -> tuple[list[Part], list[dict[str, Any]]]:
-    """Return which files of the table ``files`` tell of the same files already, and all rows to write
-    instead.
+def _earlier_rows(
+    warehouse: Warehouse, snapshot: Snapshot, paths: set[str]
+) -> tuple[list[Part], dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return which files of the table ``files`` tell of these files already, these rows by path, and the
+    other rows that are there.
 
-    A file that grows is read bit by bit, and has one row all the same.
+    A file that grows is read bit by bit, and has one row all the same, also if another takes its place.
     """
-    by_path = {row["path"]: row for row in rows}
-    removed = []
+    removed: list[Part] = []
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    others: list[dict[str, Any]] = []
     for part in snapshot.of("files"):
-        earlier = warehouse.rows([part])
-        if any(row["path"] in by_path for row in earlier):
+        rows = warehouse.rows([part])
+        if any(row["path"] in paths for row in rows):
             removed.append(part)
-            for row in earlier:
-                by_path[row["path"]] = _both(row, by_path[row["path"]]) if row["path"] in by_path else row
-    return removed, list(by_path.values())
+            for row in rows:
+                (found[row["path"]] if row["path"] in paths else others).append(row)
+    return removed, found, others
 
 
-def _both(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+def _complaint(row: dict[str, Any], earlier: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what is wrong with a file, unless its earlier rows tell the same."""
+    is_said = any(one["health"] == row["health"] and one["reasons"] == row["reasons"] for one in earlier)
+    if row["health"] not in HEALTHY and not is_said:
+        yield f"{row['path']}: {': '.join([row['health'], *row['reasons']])}"
+
+
+def _both(later: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a file of which two parts have been read."""
+    if earlier["health"] in ("empty", "not a capture"):
+        return later
 
     def known(values: Iterable[Any], choose: Any) -> Any:
         there = [value for value in values if value is not None]
@@ -264,7 +280,7 @@ def health_of(row: dict[str, Any]) -> str:
 
 def _check(rows: Iterable[dict[str, Any]], health: dict[str, Health]) -> None:
     for row in rows:
-        if row["health"] not in ("ok", "copy"):
+        if row["health"] not in HEALTHY:
             damage = health[row["path"]].damage.first if row["path"] in health else []
             has_place = damage and damage[0].reason != EMPTY
             where = f" at byte {damage[0].offset}: {damage[0].reason}" if has_place else ""

@@ -17,7 +17,8 @@ from kbus.capture.blocks import MOST_DAMAGE, Damage
 from kbus.capture.input import open_file
 
 from ..decode.batches import Messages, messages
-from ..decode.paths import Upload, existing, is_gzip
+from ..decode.beginning import open_upload
+from ..decode.paths import Upload, is_gzip
 from ..decode.scan import Counts, End, Range, outline, scan_part
 from ..tables.buckets import bucket_of
 from ..tables.parquet import Parts
@@ -131,7 +132,7 @@ def load(root: Store, buckets: int, todo: list[tuple[str, Range]], covered: Cove
         healths.append(health)
         section_begin = -1
         try:
-            file = open_file(existing(path))
+            file = open_upload(path, part.begins)
         except OSError as error:
             health.error = error.strerror or str(error)
             continue

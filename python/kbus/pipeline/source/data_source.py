@@ -65,7 +65,7 @@ class KbusDataSource(DataSource):
     def schema(self) -> Union[StructType, str]:
         """Return the columns of messages, and ``path`` and ``corrupt``; or those of ranges."""
         if self._gives_ranges():
-            return "path string, begin bigint, end bigint, section bigint"
+            return ", ".join(f"{name} {'string' if name == 'path' else 'bigint'}" for name in RANGES.names)
         return schemas.spark_schema(schemas.SOURCE)
 
     def _gives_ranges(self) -> bool:

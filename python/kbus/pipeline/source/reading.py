@@ -12,10 +12,9 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from kbus.capture.blocks import Damage
-from kbus.capture.input import open_file
 
 from ..decode.batches import Messages, messages, source_batch
-from ..decode.paths import existing
+from ..decode.beginning import open_upload
 from ..decode.scan import Found, Piece, Range, scan_part
 from ..decode.sections import SectionHead
 from ..tables import schemas
@@ -92,7 +91,7 @@ def read_range(path: str, part: Range, settings: Options, columns: pa.Schema) ->
 def _found(path: str, part: Range) -> Iterator[Found]:
     """Yield what is found in part of a file; it is damage if the file can't be opened."""
     try:
-        file = open_file(existing(path))
+        file = open_upload(path, part.begins)
     except OSError as error:
         yield Damage(part.begin, (part.end or part.begin) - part.begin, error.strerror or str(error))
         return

@@ -60,7 +60,7 @@ SOURCE = (
 FILES = (
     Column("path", "string", "where the file was when it was ingested"),
     Column("sha256", "string", "of the file as it is; null for what came by streaming"),
-    Column("size", "bigint", "bytes of the file"),
+    Column("size", "bigint", "bytes of the file; with streaming, those that have been read"),
     Column("mtime_ns", "bigint", "when it was last written, ns since 1970"),
     Column(
         "health",
