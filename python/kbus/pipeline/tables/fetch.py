@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from . import schemas, tasks
 from .delta import columns_of
 from .parquet import opened
 from .parts import Part
 from .stores import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Bytes that a task fetches, about
 _TOGETHER = 64 << 20

@@ -7,17 +7,19 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Row
 
 from ..decode.columns import Column
 from . import schemas
 from .parts import Part, Partition, WarehouseError, place_of, sync
 from .stores import Store, arrow, inside, size_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
 
 #: Rows of a partition that are kept in memory until they are written together
 ROW_GROUP = 128 << 10

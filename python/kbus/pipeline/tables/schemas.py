@@ -3,36 +3,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from ..decode.columns import MESSAGES, SESSION, Column
 
-_SPARK: dict[str, DataType] = {
-    "bigint": LongType(),
-    "binary": BinaryType(),
-    "boolean": BooleanType(),
-    "date": DateType(),
-    "double": DoubleType(),
-    "int": IntegerType(),
-    "string": StringType(),
-    "timestamp": TimestampType(),
-    "array<date>": ArrayType(DateType()),
-    "array<string>": ArrayType(StringType()),
-}
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 _ARROW: dict[str, pa.DataType] = {
     "bigint": pa.int64(),
     "binary": pa.binary(),
@@ -219,7 +198,10 @@ def columns_in(table: str) -> tuple[Column, ...]:
 
 def spark_schema(columns: tuple[Column, ...]) -> StructType:
     """Return the schema of these columns for Spark."""
-    return StructType([StructField(each.name, _SPARK[each.type]) for each in columns])
+    # Here, as who asks in SQL does without Spark.
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(arrow_schema(columns))
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import delta, parts, schemas
 from .delta import Table
@@ -25,6 +23,9 @@ from .parquet import read_rows
 from .parts import Part, Partition, WarehouseError
 from .steps import STEPS, Entry, Steps
 from .stores import make_directory, store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_BUCKETS = 16
 #: Of what is in the directory. 1 had a log of its own, which is found by its name.
