@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -26,6 +27,7 @@ from kbus.pipeline.tables.parts import WarehouseError
 from kbus.pipeline.tables.steps import Entry, Steps
 from kbus.pipeline.tables.warehouse import Snapshot, Warehouse
 from tests.pipeline.captures import NOON
+from tests.pipeline.conftest import Fleet
 from tests.pipeline.warehouses import a_file, check_that_one_of_two_wins, directory, tables
 
 __all__ = ["tables"]
@@ -57,6 +59,18 @@ def test_any_reader_of_delta_sees_each_row_once(original: Warehouse, reader: Cal
     assert written > 90, "the superseded rows are there still"
 
 
+@pytest.mark.parametrize("table", schemas.TABLES)
+def test_filters_leave_nothing_out(whole_fleet: Fleet, table: str) -> None:
+    """Whatever the log says, or does not say, of the values of a column."""
+    found = DeltaTable(directory(whole_fleet.warehouse) / table).to_pyarrow_dataset()
+    for name, column in zip(found.schema.names, found.to_table().columns):
+        field = pc.field(name)
+        assert found.count_rows(filter=field.is_null()) == column.null_count, name
+        values = [] if pa.types.is_list(column.type) else column.drop_null()[:1]
+        for value in values:
+            assert found.count_rows(filter=field == value) == column.to_pylist().count(value.as_py()), name
+
+
 def test_other_readers_see_the_columns(original: Warehouse) -> None:
     for table, columns in schemas.TABLES.items():
         names = [each.name for each in columns]
@@ -78,15 +92,15 @@ def test_files_can_be_left_out_by_what_the_log_says(original: Warehouse) -> None
 
 
 def test_statistics_are_bounds(tmp_path: Path) -> None:
-    """Times are told in milliseconds, and long texts not at all."""
+    """Times are told in milliseconds, and of long texts the beginning."""
     noon = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
     times = [noon + timedelta(microseconds=1), noon + timedelta(microseconds=1001)]
-    columns = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "name": ["a", "b" * 65], "n": [None, 3]}
+    columns = {"ts": pa.array(times, pa.timestamp("us", "UTC")), "name": ["a" * 65, "b" * 65], "n": [None, 3]}
     pq.write_table(pa.table(columns), tmp_path / "a.parquet", store_schema=False)
     assert json.loads(stats(pq.read_metadata(tmp_path / "a.parquet"))) == {
         "numRecords": 2,
-        "minValues": {"ts": "2026-03-01T12:00:00.000Z", "n": 3},
-        "maxValues": {"ts": "2026-03-01T12:00:00.002Z", "n": 3},
+        "minValues": {"ts": "2026-03-01T12:00:00.000Z", "name": "a" * 64, "n": 3},
+        "maxValues": {"ts": "2026-03-01T12:00:00.002Z", "name": "b" * 64 + "\U0010ffff", "n": 3},
         "nullCount": {"ts": 0, "name": 0, "n": 1},
     }
 

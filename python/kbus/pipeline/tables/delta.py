@@ -35,13 +35,19 @@ def columns_of(table: str) -> tuple[Column, ...]:
 
 def create(root: Store, table: str, settings: Mapping[str, str]) -> None:
     """Make a table below ``root`` unless it is there."""
+    settings = dict(settings)
+    if table in schemas.PARTITIONED:
+        # If the log lacks the bounds of a column, and this does not say so, filters of deltalake leave out
+        # all rows.
+        told = [each.name for each in columns_of(table) if each.name in schemas.STATISTICS]
+        settings["delta.dataSkippingStatsColumns"] = ",".join(told)
     try:
         DeltaTable.create(
             str(root / table),
             schemas.arrow_schema(columns_of(table)),
             mode="ignore",
             partition_by=_PLACE if table in schemas.PARTITIONED else None,
-            configuration=dict(settings),
+            configuration=settings,
             # Settings of ours are none that Delta knows.
             raise_if_key_not_exists=False,
             storage_options=delta_options(root),

@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 from .parts import Part, WarehouseError, first_line, problem_of
 from .stores import Store, arrow
 
-#: Longer texts are not told: they would make the log longer than it helps.
+#: Of longer texts the beginning is told: all of them would make the log longer than it helps.
 _MOST_TEXT = 64
+#: No text is after one that goes on with this character, unless it has that too.
+_LAST = "\U0010ffff"
 #: Bytes of the length of a footer, and of the mark behind it
 _MARK = 8
 _MILLISECOND = timedelta(milliseconds=1)
@@ -87,13 +89,13 @@ def stats(footer: pq.FileMetaData) -> str:
 def _told(value: Any, up: bool = False) -> Optional[Any]:
     """Return a value as Delta's log has it; None if it is not to be told.
 
-    Times are in milliseconds there, so the greatest is rounded ``up``.
+    Times are in milliseconds there, so the greatest is rounded ``up``, and so is a long text.
     """
     if isinstance(value, datetime):
         utc = value.astimezone(timezone.utc) if value.tzinfo else value.replace(tzinfo=timezone.utc)
         rest = timedelta(microseconds=utc.microsecond % 1000)
         utc += _MILLISECOND - rest if rest and up else -rest
         return utc.strftime("%Y-%m-%dT%H:%M:%S.") + f"{utc.microsecond // 1000:03}Z"
-    if isinstance(value, str):
-        return value if len(value) <= _MOST_TEXT else None
-    return value if isinstance(value, int) else None
+    if isinstance(value, str) and len(value) > _MOST_TEXT and _LAST not in value:
+        return value[:_MOST_TEXT] + _LAST * up
+    return value if isinstance(value, (int, str)) else None

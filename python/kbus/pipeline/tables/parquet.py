@@ -131,8 +131,6 @@ class _Growing:
 _ASCENDING = ("ts", "ts_ns", "mono_ns", "rec_seq", "serial", "reply_serial", "offset")
 #: Few of these are equal.
 _PLAIN = ("data", "latency_ns", *_ASCENDING)
-#: What is looked for
-_STATISTICS = ("session", "ts", "mono_ns", "name", "device")
 
 
 def _format(columns: Sequence[Column]) -> dict[str, Any]:
@@ -147,7 +145,7 @@ def _format(columns: Sequence[Column]) -> dict[str, Any]:
             each.name for each in columns if each.name not in _PLAIN and each.type != "boolean"
         ],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in names if name in _ASCENDING},
-        "write_statistics": [name for name in names if name in _STATISTICS],
+        "write_statistics": [name for name in names if name in schemas.STATISTICS],
     }
 
 

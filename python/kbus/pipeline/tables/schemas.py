@@ -188,6 +188,8 @@ PARTITIONED = {
     "incidents_minute": INCIDENTS,
     "incidents_hour": INCIDENTS,
 }
+#: Columns of these whose least and greatest values are told of each file: what is looked for
+STATISTICS = ("session", "ts", "mono_ns", "name", "device")
 TABLES = {**PARTITIONED, "files": FILES, "stretches": STRETCHES}
 
 
