@@ -102,6 +102,7 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
             "there are no tables in {tmp}/t: `kbus-pipeline ingest` makes",
         ),
         (["ingest", "--tables", "hdfs://nn/t", __file__], "hdfs://nn/t: tables must be in a directory"),
+        (["sql", "--tables", "hdfs://nn/t", "SELECT 1"], "hdfs://nn/t: tables must be in a directory"),
         (["aggregate", "--tables", "s3a://bucket/t"], "s3a://bucket/t: tables must be in a directory"),
         (["ingest", "--tables", "{tmp}/t", "s3a://bucket/t"], "s3a://bucket/t: recordings must be in a"),
         (["run", "--tables", "{tmp}/t", "--output", "s3://b/o", __file__], "s3://b/o: a report must be in a"),

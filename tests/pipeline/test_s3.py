@@ -127,6 +127,9 @@ def test_others_read_them_and_what_is_missing_comes_again(
     # Others read them as any Delta table in a store.
     options = {**KEYS, "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true"}
     assert len(polars.read_delta(f"{root}/messages", storage_options=options)) == part.rows == 60
+    capsys.readouterr()
+    assert pipeline("sql", *tables, "SELECT count(*) AS n FROM messages WHERE want_a_reply") == 0
+    assert capsys.readouterr().out == " n\n30\n"
     before = rows(warehouse.read(spark, "messages"), "session", "rec_seq")
     stores._s3().delete_file(f"{BUCKET}/holed/{part.path}")
     capsys.readouterr()
@@ -151,6 +154,7 @@ def test_of_two_writers_at_once_one_wins(endpoint: str, monkeypatch: pytest.Monk
         (["check", "--tables", "s3://kbus/../b"], "s3://kbus/../b: tables in S3 can have no %, # or ? in"),
         (["check", "--tables", "s3://nobody/tables"], "The specified bucket does not exist"),
         (["check", "--tables", "s3://kbus/nothing"], "there are no tables in s3://kbus/nothing"),
+        (["sql", "--tables", "s3://kbus/nothing", "SELECT 1"], "there are no tables in s3://kbus/nothing"),
         (["ingest", "--tables", "s3://nobody/tables", "HERE"], "The specified bucket does not exist"),
         (["ingest", "--tables", "HERE/tables", "s3://kbus/in"], "s3://kbus/in: recordings must be in"),
         (["stream", "--once", "--tables", "s3://kbus/live", "HERE"], "--checkpoint says where to"),
@@ -161,6 +165,7 @@ def test_of_two_writers_at_once_one_wins(endpoint: str, monkeypatch: pytest.Monk
         "dots",
         "no such bucket",
         "nothing there",
+        "nothing to ask",
         "no bucket to write to",
         "recordings",
         "checkpoint",

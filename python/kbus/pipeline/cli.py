@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from typing import Optional
 
-from ..terminal.options import Parser
+from ..terminal.options import Parser, Subparsers
 from ..terminal.output import printable
 from .causes import cause_of
 
@@ -29,12 +30,14 @@ def main(argv: Optional[list[str]] = None) -> int:
     except SystemExit as wanted:
         return int(wanted.code or 0)
     try:
-        from . import commands
+        # Spark takes seconds to import.
+        commands = import_module(".tables.sql" if args.command == "sql" else ".commands", __package__)
     except ModuleNotFoundError as error:
         print(f"kbus-pipeline: there is no {error.name} here: pip install 'kbus[pipeline]'", file=sys.stderr)
         return 1
     try:
-        return commands.run(args)
+        status: int = commands.run(args)
+        return status
     except commands.FAILURES as failure:
         print(f"kbus-pipeline {args.command}: {printable(cause_of(failure))}", file=sys.stderr)
         return 1
@@ -69,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     _within_option(one)
     _report_options(one)
     add("tidy", "Put small files of the tables together, and delete those that nobody needs.")
+    _sql_options(subparsers)
     for name, says in (
         ("check", "Look whether all files of the tables are there, and whole."),
         ("repair", "Have the tables do without files that are missing or not whole."),
@@ -118,6 +122,15 @@ def _ingest_options(one: argparse.ArgumentParser) -> None:
         default=16,
         help="of new tables: buckets of devices (default: 16)",
     )
+
+
+def _sql_options(subparsers: Subparsers) -> None:
+    says = "Answer a question in SQL, without Spark."
+    one = subparsers.add_parser("sql", help=says, description=says, parents=[_tables()], epilog=_EPILOG)
+    one.add_argument("query", metavar="SQL", help="what to ask, or - to read it from stdin")
+    form = one.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print comma-separated values")
+    form.add_argument("--json", action="store_true", help="print a JSON object a row")
 
 
 def _within_option(one: argparse.ArgumentParser) -> None:

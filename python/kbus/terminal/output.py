@@ -9,7 +9,7 @@ import json
 import select
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 from .streams import forget_stderr, forget_stdout
 
@@ -59,12 +59,19 @@ def put_json(record: Any) -> None:
     put_line(json_text(record))
 
 
-def put_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write rows below their head, in columns; columns of numbers stand at the right."""
+def put_table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], numbers: Optional[Sequence[bool]] = None
+) -> None:
+    """Write rows below their head, in columns; columns of numbers stand at the right.
+
+    These are the columns of which ``numbers`` says so, or else those of integers.
+    """
     cells = [[printable(str(cell)) for cell in row] for row in rows]
+    head = [printable(name) for name in head]
     widths = [max(map(len, column)) for column in zip(head, *cells)]
-    numbers = [bool(rows) and all(isinstance(row[index], int) for row in rows) for index in range(len(head))]
-    for line in [list(head), *cells]:
+    if numbers is None:
+        numbers = [bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(head))]
+    for line in [head, *cells]:
         words = [
             word.rjust(width) if is_number else word.ljust(width)
             for word, width, is_number in zip(line, widths, numbers)
