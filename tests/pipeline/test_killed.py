@@ -19,13 +19,15 @@ from pathlib import Path
 
 import polars
 import pytest
+from pyspark.sql import SparkSession
 
 from kbus.pipeline.tables import schemas
 from kbus.pipeline.tables.check import check
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
 from tests.pipeline.killed import without_report
-from tests.pipeline.warehouses import asked
+from tests.pipeline.readers import counts, counts_by_spark
+from tests.pipeline.warehouses import asked, directory
 
 KILLS = int(os.environ.get("KBUS_TEST_KILLS", "2"))
 HOUR = 3600 * 10**9
@@ -65,7 +67,7 @@ def run_and_kill(command: list[str], after: float) -> bool:
 
 @pytest.mark.long("starts Spark several times")
 def test_killed_at_any_moment(
-    tmp_path: Path, pipeline: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, pipeline: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_report(monkeypatch)
     inbox = tmp_path / "inbox"
@@ -87,16 +89,19 @@ def test_killed_at_any_moment(
             warehouse = Warehouse.open(str(tmp_path / "tables"))
             found = check(warehouse, warehouse.snapshot())
             assert not found.problems, f"killed {after:.3f} s after it had begun"
-            _read_by_others(tmp_path / "tables")
+            _read_by_others(warehouse)
     for tables in ("straight", "tables"):
         assert pipeline(*words(tmp_path, tables, inbox)) == 0
+    warehouse = Warehouse.open(str(tmp_path / "tables"))
+    assert counts(warehouse) == counts_by_spark(spark, warehouse)
     one, other = (_rows(tmp_path / tables) for tables in ("straight", "tables"))
     assert one == other and sum(one["messages"].values()) == 80 * (recorded + 1)
 
 
-def _read_by_others(tables: Path) -> None:
+def _read_by_others(warehouse: Warehouse) -> None:
+    counts(warehouse)
     for table in schemas.TABLES:
-        rows = polars.read_delta(str(tables / table))
+        rows = polars.read_delta(str(directory(warehouse) / table))
         assert rows.is_duplicated().sum() == 0
 
 

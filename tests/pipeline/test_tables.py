@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,31 +26,18 @@ from kbus.pipeline.tables.steps import Entry, Steps
 from kbus.pipeline.tables.warehouse import Snapshot, Warehouse
 from tests.pipeline.captures import NOON
 from tests.pipeline.conftest import Fleet
+from tests.pipeline.readers import counts, counts_by_spark
 from tests.pipeline.warehouses import a_file, check_that_one_of_two_wins, directory, tables
 
 __all__ = ["tables"]
 
 
-def by_deltalake(table: str) -> int:
-    return int(DeltaTable(table).to_pyarrow_table().num_rows)
-
-
-def by_polars(table: str) -> int:
-    return polars.read_delta(table).height
-
-
-def by_duckdb(table: str) -> int:
-    # Its own reader of Delta is an extension that it fetches from the network.
-    rows = DeltaTable(table).to_pyarrow_dataset()
-    return int(duckdb.from_arrow(rows).count("*").fetchall()[0][0])
-
-
-@pytest.mark.parametrize("reader", [by_deltalake, by_polars, by_duckdb])
-def test_any_reader_of_delta_sees_each_row_once(original: Warehouse, reader: Callable[[str], int]) -> None:
-    counts = {table: reader(str(directory(original) / table)) for table in schemas.TABLES}
+def test_any_reader_of_delta_sees_each_row_once(spark: SparkSession, original: Warehouse) -> None:
     snapshot = original.snapshot()
-    assert counts == {table: sum(part.rows for part in snapshot.of(table)) for table in schemas.TABLES}
-    assert (counts["messages"], counts["conversations"]) == (180, 90)
+    found = counts(original)
+    assert found == {table: sum(part.rows for part in snapshot.of(table)) for table in schemas.TABLES}
+    assert found == counts_by_spark(spark, original)
+    assert (found["messages"], found["conversations"]) == (180, 90)
     written = sum(
         pq.read_metadata(path).num_rows for path in (directory(original) / "conversations").rglob("*.parquet")
     )
@@ -159,7 +144,7 @@ def test_a_step_that_dies_between_two_tables_is_done_by_the_next(
     assert now.notes == ({"one": {"said": 1}} if happened else {})
     again = empty.commit(Entry("two", a_file(empty, "files")), now)
     assert len(again.of("files")) == happened + 1
-    assert by_deltalake(str(directory(empty) / "files")) == happened + 1
+    assert counts(empty)["files"] == happened + 1
 
 
 def dies_at(patch: pytest.MonkeyPatch, commits: int) -> None:
@@ -191,7 +176,7 @@ def test_a_step_that_both_finish_is_done_once(empty: Warehouse, monkeypatch: pyt
 
     monkeypatch.setattr(Table, "commit", second)
     assert len(empty.snapshot().of("files")) == 1
-    assert by_deltalake(str(directory(empty) / "files")) == 1
+    assert counts(empty)["files"] == 1
 
 
 def test_files_that_were_not_seen_are_not_published(empty: Warehouse) -> None:

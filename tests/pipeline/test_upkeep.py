@@ -20,6 +20,7 @@ from kbus.pipeline.tables.steps import Entry
 from kbus.pipeline.tables.upkeep import clear, tidy
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
+from tests.pipeline.readers import counts, counts_by_spark
 from tests.pipeline.warehouses import a_file, asked, directory, rows, tables
 
 __all__ = ["tables"]
@@ -38,7 +39,9 @@ def test_small_files_are_put_together(spark: SparkSession, tables: Warehouse) ->
     }
     assert done.before > done.after > 0
     assert rows(tables) == before
-    assert polars.read_delta(str(directory(tables) / "messages")).height == sum(before["messages"].values())
+    found = counts(tables)
+    assert found == counts_by_spark(spark, tables)
+    assert found == {table: sum(each.values()) for table, each in before.items()}
     again = tidy(spark, tables)
     assert (again.before, again.after) == (0, 0)
 
