@@ -24,6 +24,7 @@ AREAS = (
         ("tests/python", "tests/testing", "tests/kernel/test_ksock*.py", "tests/kernel/test_*serv*.py"),
     ),
     ("python/wireshark/", ("tests/capture/test_wireshark.py",)),
+    ("docs/examples/ask/", ("tests/pipeline/test_ask.py",)),
     ("docs/", ("tests/docs",)),
     ("README.rst", ("tests/docs",)),
 )
