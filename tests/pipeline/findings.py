@@ -39,15 +39,16 @@ def healthy(**other: Any) -> Findings:
         totals={"devices": 1, "hours": 2, "names": 2, "latency": 1, "outcomes": 0, "full_queues": 0, "odd": 0,
                 "crashes": 0, "repliers": 0, "talkers": 0, "listeners": 0, "backlogs": 0, "sizes": 0},
         of_all={
-            "devices": {"silent": 0, "longest": {"device": "a", "behind_s": 0.0}, "wrong_clocks": 0},
-            "hours": {"rows": 2, "messages": 100, "first": BEGIN, "last": BEGIN + timedelta(hours=1)},
+            "devices": {"recorded": 1, "silent": 0, "longest": {"device": "a", "behind_s": 0.0},
+                        "wrong_clocks": 0},
+            "hours": {"rows": 2, "messages": 100, "first": BEGIN, "last": BEGIN + timedelta(days=4)},
             "repliers": {"away": 0, "longest_away": 0.0},
             "crashes": {"requests": 0},
             "latency": {"few": 0},
             "compared": {"changed": 0},
         },
         health={"ok": 1},
-        files={"files": 1, "size": 1000, "messages": 100, "damaged": 0, "skipped": 0},
+        files={"files": 1, "size": 1000, "damaged": 0, "skipped": 0},
         devices=[],
         hours=[],
         device_lines={},
@@ -83,7 +84,7 @@ def fleet(devices: int, hours: int) -> Findings:
         totals={"devices": devices, "hours": hours, "names": 3, "latency": 30, "crashes": 1, "repliers": 1,
                 "odd": 1, "full_queues": 1, "compared": 3},
         health={"ok": 30 * devices, "torn": devices},
-        files={"files": 31 * devices, "messages": 10**9, "size": 10**11, "skipped": 12_345},
+        files={"files": 31 * devices, "size": 10**11, "skipped": 12_345},
         hours=[_hour(chance, number) for number in range(hours) if number % 97],
         names=[
             {"name": name, "messages": 10**8, "bytes": 10**10, "devices": devices} for name in names
@@ -105,6 +106,10 @@ def fleet(devices: int, hours: int) -> Findings:
     )  # fmt: skip
     found.of_all["hours"] = {**found.of_all["hours"], "messages": 10**9, "last": found.hours[-1]["period"]}
     found.of_all["latency"] = {"few": 1}
+    found.of_all["repliers"] = {"away": 1, "longest_away": 0.5}
+    found.of_all["crashes"] = {"requests": 3}
+    found.of_all["compared"] = {"changed": {"name": names[0], "times": 1.5}}
+    found.of_all["devices"]["recorded"] = devices
     found.devices = [_device(chance, device) for device in said]
     found.device_lines = {device: [chance.randrange(10**6) for _ in range(POINTS)] for device in said}
     found.device_names = {

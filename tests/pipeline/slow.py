@@ -158,7 +158,7 @@ def unseen(heard: list[Heard]) -> dict[int, int]:
             minutes[each.time_ns // MINUTE].append(count)
     found = {}
     before = None
-    for minute in sorted(minutes):
+    for minute in sorted(minutes, key=lambda each: max(minutes[each])):
         highest = max(minutes[minute])
         if before is not None and highest - before > len(minutes[minute]):
             found[minute] = highest - before - len(minutes[minute])

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from kbus.pipeline.report import answers, findings, sections, verdicts, write_re
 from kbus.pipeline.report.scope import Scope, Tables
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import slow, warehouses
-from tests.pipeline.captures import NOON, capture, info
+from tests.pipeline.captures import NOON, bind_event, capture, info
 from tests.pipeline.findings import healthy, outcomes
 
 SECOND = 10**9
@@ -31,15 +30,7 @@ LONG_AGO, FAR_AHEAD = 3600 * SECOND, 4_102_444_800 * SECOND
 #: Devices whose repliers go, and devices that are silent
 GONE, SILENT = 50, 10
 NAMES = [f"$.Name.N{number:02d}" for number in range(30)]
-RARE = "$.Rare"
-
-
-def bind_event(serial: int, is_bind: bool) -> Message:
-    name = b"$.Pump"
-    data = struct.pack("<3I", int(is_bind), 7, len(name)) + name + bytes(-len(name) % 4)
-    return Message(
-        abi.NAME_REPLIER_BIND_EVENT, data, flags=Message.SYNTHETIC, from_=0, id=MessageId(0, serial)
-    )
+RARE, RAREST = "$.Rare", "$.Rarest"
 
 
 def announced(serial: int) -> Message:
@@ -139,7 +130,7 @@ def test_who_is_silent_is_counted_among_all(told: Page) -> None:
     assert told.says["Silence"].startswith(
         f"{SILENT} devices were last heard more than 1 h before the latest recording; silent"
     )
-    assert f"{DEVICES} devices, those with most trouble first." in told.sections["devices"]
+    assert f"{DEVICES} devices; those with most trouble first." in told.sections["devices"]
     assert told.sections["devices"].count(">silent") == SILENT
 
 
@@ -156,8 +147,8 @@ def test_traffic_is_that_of_all_hours(told: Page) -> None:
         f"{MESSAGES:,} messages of {len(NAMES) + 4} names in {HOURS + 2} hours; {share}"
         in told.sections["rates"]
     )
-    assert told.scope.endswith("2026-03-01 12:00 to 2026-03-07 17:00 UTC.")
-    assert "100 % of the messages of its bus since recording began." in told.sections["rates"]
+    assert told.scope.endswith("2026-03-01 12:00 to 2026-03-07 18:00 UTC.")
+    assert "100 % of the messages of its bus in this scope." in told.sections["rates"]
     assert (
         f"{24 * DAYS} of {HOURS + 2} hours are shown, the {DAYS} days up to the latest"
         in told.sections["rates"]
@@ -185,7 +176,7 @@ def test_where_no_clock_is_right_they_are_compared(
 def test_wrong_clocks_do_not_stretch_the_axis(told: Page) -> None:
     rates = told.sections["rates"]
     assert "2026" in rates and "1970" not in rates and "2100" not in rates
-    assert told.scope.endswith("2026-03-01 12:00 to 2026-03-07 17:00 UTC.")
+    assert told.scope.endswith("2026-03-01 12:00 to 2026-03-07 18:00 UTC.")
     assert f"{24 * DAYS} of {HOURS + 2} hours are shown" in rates
     assert "(its clock is wrong)" in told.sections["devices"]
 

@@ -33,18 +33,23 @@ class _Stretch:
         self.first: Optional[tuple[int, int]] = None
         self.dates: set[int] = set()
         self.messages = 0
-        self.ts = (1 << 63, -1 << 63)
+        self.ts = (0, 0)
 
     def extend(self, begins: NDArray[np.int64], found: Messages, rows: NDArray[np.int64]) -> None:
         parsed = found.parsed
         if self.first is None:
             self.begin = int(begins[rows[0]])
             self.first = int(parsed.lost[rows[0]]), int(parsed.mono_ns[rows[0]])
+            self.ts = int(parsed.ts_ns[rows[0]]), int(parsed.ts_ns[rows[0]])
         last = rows[-1]
         self.end = int(begins[last] + (parsed.ends[last] - parsed.begins[last]) * 4)
         self.last_lost, self.last_mono = int(parsed.lost[last]), int(parsed.mono_ns[last])
         times = parsed.ts_ns[rows]
-        self.ts = min(self.ts[0], int(times.min())), max(self.ts[1], int(times.max()))
+        if self.section.recorder:
+            self.ts = self.ts[0], int(times[-1])
+        else:
+            # Their times are all that tells which messages these are.
+            self.ts = min(self.ts[0], int(times.min())), max(self.ts[1], int(times.max()))
         self.dates.update(np.unique(times // _DAY_NS).tolist())
         self.messages += len(rows)
 

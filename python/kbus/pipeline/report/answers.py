@@ -203,7 +203,8 @@ def full_queues(tables: Tables) -> DataFrame:
 
     A message that is refused, because a queue is full or nobody replies, has used one. Only where the
     recorder was bound to everything and had no hole in that session; the first minute of a session has
-    nothing to compare with. In which of two minutes a number is missing is not known where serials wrap.
+    nothing to compare with. Minutes are in the order of their serial numbers, as clocks are set. In which of
+    two minutes a number is missing is not known where serials wrap.
     """
     complete = (
         tables["stretches"]
@@ -219,18 +220,22 @@ def full_queues(tables: Tables) -> DataFrame:
         .where(F.col("numbered") > 0)
         .join(complete.select("session"), "session", "left_semi")
     )
-    in_order = Window.partitionBy("session").orderBy("period")
-    used = F.col("last") - F.lag("last").over(in_order)
-    # Serial numbers wrap. One that is a little lower than the last is an urgent message.
-    has_wrapped = used < -(_SERIALS // 2)
-    unseen = F.when(has_wrapped, used + _SERIALS).otherwise(used) - F.col("numbered")
-    # The minute before then seems to have had more messages than it used numbers: those after the wrap.
-    before = F.lag("unseen").over(in_order)
-    excess = F.when(~F.col("has_wrapped") | (before > 0), 0).otherwise(before)
+    session = Window.partitionBy("session")
+    in_order = session.orderBy("last")
+    # Serial numbers wrap: those above the widest gap, if that is wide, are those before.
+    step = F.col("last") - F.lag("last").over(in_order)
+    wrapped = F.min(F.when(F.col("step") > _SERIALS // 2, F.col("last"))).over(session)
+    last = F.when(F.col("last") >= wrapped, F.col("last") - _SERIALS).otherwise(F.col("last"))
+    before = F.lag("last").over(in_order)
+    # The minute before a wrap seems to have more messages than it used numbers: those after it.
+    excess = F.lag("unseen").over(in_order)
+    excess = F.when(excess > 0, 0).otherwise(excess)
+    is_after = (before <= 0) & (F.col("last") > 0)
     return (
-        minutes.withColumn("has_wrapped", has_wrapped)
-        .withColumn("unseen", unseen)
-        .withColumn("unseen", F.col("unseen") + excess)
+        minutes.withColumn("step", step)
+        .withColumn("last", last)
+        .withColumn("unseen", F.col("last") - before - F.col("numbered"))
+        .withColumn("unseen", F.col("unseen") + F.when(is_after, excess).otherwise(0))
         .where(F.col("unseen") > 0)
         .select("session", *_BUS, "period", "unseen")
     )
@@ -241,12 +246,16 @@ def odd_hours(tables: Tables) -> DataFrame:
 
     ``messages`` is compared with ``usual``, the median of the same hour of up to 28 earlier days, in
     ``deviations``: 1.4826 times the median distance from it, but not less than the root of the median, and 1.
-    An hour without a message counts if the device was recorded in it.
+    An hour without a message counts if the device was recorded in it, and an hour that the scope cuts does
+    not.
     """
-    counted = (
-        tables["traffic_hour"].groupBy("device", "name", "period").agg(F.sum("messages").alias("messages"))
-    )
-    recorded = tables["traffic_hour"].select("device", "period").distinct()
+    traffic = tables["traffic_hour"]
+    if tables.scope.since:
+        traffic = traffic.where(F.col("period") >= F.lit(tables.scope.since))
+    if tables.scope.until:
+        traffic = traffic.where(F.col("period") <= F.lit(tables.scope.until - timedelta(hours=1)))
+    counted = traffic.groupBy("device", "name", "period").agg(F.sum("messages").alias("messages"))
+    recorded = traffic.select("device", "period").distinct()
     grid = recorded.join(counted.select("device", "name").distinct(), "device")
     full = grid.join(counted, ["device", "name", "period"], "left").fillna(0, ["messages"])
     same_hour = (
@@ -279,13 +288,16 @@ def silent(tables: Tables) -> DataFrame:
     """Return, for each device: ``last_ts``, its last message, ``behind_s``, how long before the last of
     all, and ``is_clock_right``.
 
-    A clock is wrong if all its times are impossible while those of another device are not. Then ``behind_s``
-    is null, and others are not compared with it.
+    What was before the scope counts too: who is not heard in it is silent. A clock that was set counts as it
+    was in the end of each session. It is wrong if all these times are impossible while those of another
+    device are not. Then ``behind_s`` is null, and others are not compared with it.
     """
     all_devices = Window.partitionBy(F.lit(1))
     possible = F.max(F.when(is_possible(F.col("last_ts")), F.col("last_ts")))
     last = (
-        tables["stretches"]
+        tables.without_begin()["stretches"]
+        .groupBy("device", "session")
+        .agg(F.max_by("last_ts", F.struct("last_mono_ns", "last_seq")).alias("last_ts"))
         .groupBy("device")
         .agg(possible.alias("possible"), F.max("last_ts").alias("last_ts"))
         .withColumn(

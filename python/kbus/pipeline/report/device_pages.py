@@ -44,8 +44,11 @@ def table(findings: Findings) -> str:
         html.number("crashes", "crashes"),
         Field("last heard", _heard),
     ]
-    total = findings.totals["devices"]
-    says = f"{words.count(total, 'device', 'devices')}, those with most trouble first."
+    total, recorded = findings.totals["devices"], findings.of_all["devices"]["recorded"]
+    says = words.count(recorded, "device", "devices")
+    if total > recorded:
+        says += f", and {total - recorded:,} of which nothing was recorded in this scope"
+    says += "; those with most trouble first."
     if total > len(findings.devices):
         says += f" Here are {len(findings.devices):,}; --scope device=NAME tells of others."
     found = html.table("Devices; each leads to more of it", findings.devices, fields, total)

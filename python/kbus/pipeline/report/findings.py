@@ -97,6 +97,7 @@ def gather(
         "devices", devices.about(tables, is_silent), down("trouble"), "device",
         most=devices.MOST_DEVICES,
         silent=F.count_if(is_silent),
+        recorded=F.count_if(F.col("seconds").isNotNull()),
         longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
         wrong_clocks=F.count_if(~F.col("is_clock_right")),
     )  # fmt: skip
@@ -125,7 +126,6 @@ def gather(
             files.agg(
                 F.count("*").alias("files"),
                 F.sum("size").alias("size"),
-                F.sum("messages").alias("messages"),
                 F.sum("damaged").alias("damaged"),
                 F.sum("skipped").alias("skipped"),
             )

@@ -39,11 +39,14 @@ def add_history(tables: Tables, hours: list[dict[str, Any]]) -> None:
 def _parts(tables: Tables) -> list[DataFrame]:
     """Return DataFrames with a row an hour, which have some of COLUMNS."""
     lost = F.sum(F.when(F.col("kind") == LOST, F.col("count"))).alias("lost")
-    holes = F.sum(F.when(F.col("kind") == GAP, F.col("events"))).alias("holes")
+    holes = F.count_if(F.col("kind") == GAP).alias("holes")
     hour = F.date_trunc("hour", "period").alias("period")
     return [
         answers.latency(tables, ("period",)).select("period", "answers", "p50_ns", "p99_ns"),
         answers.outcomes(tables, ("period",)).select("period", "errors", "status", "unanswered"),
-        tables["incidents_hour"].groupBy("period").agg(lost, holes),
+        tables["events"]
+        .where(F.col("kind").isin(LOST, GAP))
+        .groupBy(F.date_trunc("hour", "ts").alias("period"))
+        .agg(lost, holes),
         answers.full_queues(tables).groupBy(hour).agg(F.sum("unseen").alias("unseen")),
     ]

@@ -55,14 +55,15 @@ def _policy(scripts: list[str]) -> str:
 
 
 def _headline(findings: Findings) -> str:
-    files = findings.files
+    files, hours, scope = findings.files, findings.of_all["hours"], findings.scope
     span = ""
-    if findings.hours:
-        first, last = (words.moment(findings.of_all["hours"][key]) for key in ("first", "last"))
-        span = f", {first} to {last} UTC"
+    if hours["first"]:
+        first, last = words.utc(hours["first"]), words.utc(hours["last"]) + charts.HOUR
+        first, last = max(first, scope.since or first), min(last, scope.until or last)
+        span = f", {words.moment(first)} to {words.moment(last)} UTC"
     return (
-        f"{escape(str(findings.scope))}: {words.count(files['messages'], 'message', 'messages')} of"
-        f" {words.count(findings.totals['devices'], 'device', 'devices')}, from"
+        f"{escape(str(findings.scope))}: {words.count(hours['messages'], 'message', 'messages')} of"
+        f" {words.count(findings.of_all['devices']['recorded'], 'device', 'devices')}, from"
         f" {words.count(files['files'], 'file', 'files')} of {words.size(files['size'])}{span}."
     )
 

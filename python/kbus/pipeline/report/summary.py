@@ -40,10 +40,11 @@ def summary(findings: Findings, verdicts: dict[str, Verdict]) -> str:
         "until": _time(hours["last"]),
         "verdicts": [{"name": title.lower(), **each._asdict()} for title, each in verdicts.items()],
         "totals": {
-            "messages": findings.files["messages"],
+            "messages": findings.of_all["hours"]["messages"],
             "files": findings.files["files"],
             "bytes": findings.files["size"],
-            **{name: findings.totals[name] for name in ("devices", "names", "hours")},
+            "devices": findings.of_all["devices"]["recorded"],
+            **{name: findings.totals[name] for name in ("names", "hours")},
         },
         "thresholds": findings.thresholds.as_dict(),
     }

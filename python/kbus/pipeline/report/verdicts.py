@@ -194,7 +194,7 @@ def talking(findings: Findings) -> str:
     first = findings.talkers[0]
     return (
         f"KSock {first['from']} on {first['device']} sends most:"
-        f" {words.share(first['share'])} of the messages of its bus since recording began."
+        f" {words.share(first['share'])} of the messages of its bus in this scope."
     )
 
 

@@ -165,7 +165,8 @@ def _cut(piece: list[dict[str, Any]], left: _Left) -> Iterator[dict[str, Any]]:
 def _of(found: dict[str, NDArray[Any]], mine: NDArray[np.int64], row: dict[str, Any]) -> dict[str, Any]:
     """Return a row for these messages, which were in ``row``."""
     first, last = mine[0], mine[-1]
-    times = np.sort(found["ts"][mine]).astype("datetime64[us]").tolist()
+    times = found["ts"][mine].astype("datetime64[us]")
+    times = (times if row["recorder"] else np.sort(times)).tolist()
     return {
         **row,
         "begin": int(found["offset"][mine].min()),
