@@ -317,7 +317,8 @@ def is_possible(time: Column) -> Column:
 
 
 def compared(before: Tables, after: Tables) -> DataFrame:
-    """Return, for each name, what it was and is: rate, p50, p99 and failed, of two periods or versions.
+    """Return, for each name, what it was and is: messages, rate, answers, p50, p99 and failed, of two periods
+    or versions.
 
     Rates are messages a second of recorded time, of all devices that are in the scope together.
     """
@@ -331,10 +332,10 @@ def compared(before: Tables, after: Tables) -> DataFrame:
         found = (
             counted.crossJoin(F.broadcast(time))
             .withColumn("rate", rate)
-            .join(latency(tables, ("name",)).select("name", "p50_ns", "p99_ns"), "name", "full")
+            .join(latency(tables, ("name",)).select("name", "answers", "p50_ns", "p99_ns"), "name", "full")
             .join(outcomes(tables, ("name",)).select("name", "failed"), "name", "full")
         )
-        names = ("messages", "rate", "p50_ns", "p99_ns", "failed")
+        names = ("messages", "rate", "answers", "p50_ns", "p99_ns", "failed")
         columns += [f"{name}_{side}" for name in names]
         sides.append(found.select("name", *(F.col(name).alias(f"{name}_{side}") for name in names)))
     return sides[0].join(sides[1], "name", "full").select("name", *columns)

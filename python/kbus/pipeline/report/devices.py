@@ -55,19 +55,23 @@ def about(tables: Tables, is_silent: Column) -> DataFrame:
     )
 
 
-def names(tables: Tables, devices: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return, for each of these devices, the names with which most went wrong, or that it has most of."""
+def names(tables: Tables, devices: Sequence[str], few: float) -> dict[str, list[dict[str, Any]]]:
+    """Return, for each of these devices, the names with which most went wrong, or that it has most of.
+
+    Those that have fewer than ``few`` replies are not among the slow ones.
+    """
     by = ("device", "name")
     most = _NAMES if len(devices) <= _MANY else _NAMES_OF_MANY
+    slow = F.when(F.col("answers") >= few, F.col("p99_ns"))
     worst = Window.partitionBy("device").orderBy(
-        F.desc_nulls_last("failed"), F.desc_nulls_last("p99_ns"), F.desc("messages"), "name"
+        F.desc_nulls_last("failed"), slow.desc_nulls_last(), F.desc("messages"), "name"
     )
     rows = (
         tables["traffic_hour"]
         .where(F.col("device").isin(list(devices)))
         .groupBy(*by)
         .agg(F.sum("messages").alias("messages"))
-        .join(answers.latency(tables, by).select(*by, "p50_ns", "p99_ns"), list(by), "left")
+        .join(answers.latency(tables, by).select(*by, "answers", "p50_ns", "p99_ns"), list(by), "left")
         .join(answers.outcomes(tables, by).select(*by, "failed"), list(by), "left")
         .withColumn("names", F.count("*").over(Window.partitionBy("device")))
         .withColumn("place", F.row_number().over(worst))

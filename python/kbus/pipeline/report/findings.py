@@ -92,12 +92,13 @@ def gather(
     )
     is_silent = F.col("behind_s") > thresholds.limits("silence", "behind_s").yellow
     is_away = 1 - F.col("bound") > thresholds.limits("repliers", "away").yellow
-    is_few = F.col("answers") < thresholds.number("speed", "few_replies")
+    few = thresholds.number("speed", "few_replies")
+    is_few = F.col("answers") < few
     listed = top(
         "devices", devices.about(tables, is_silent), down("trouble"), "device",
         most=devices.MOST_DEVICES,
-        silent=F.count_if(is_silent),
         recorded=F.count_if(F.col("seconds").isNotNull()),
+        silent=F.count_if(is_silent),
         longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
         wrong_clocks=F.count_if(~F.col("is_clock_right")),
     )  # fmt: skip
@@ -110,10 +111,11 @@ def gather(
         before, after = (tables.within(each) for each in compare)
         times = F.try_divide("p99_ns_after", "p99_ns_before")
         factor = F.greatest(times, F.try_divide(F.lit(1.0), times))
+        is_told = (times > 0) & (F.least("answers_before", "answers_after") >= few)
         compared = top(
             "compared", answers.compared(before, after), down("messages_after"), "name",
             most=2 * MOST,
-            changed=F.max(F.when(times > 0, F.struct(factor, "name", times.alias("times")))),
+            changed=F.max(F.when(is_told, F.struct(factor, "name", times.alias("times")))),
         )  # fmt: skip
     return Findings(
         scope=scope,
@@ -133,7 +135,7 @@ def gather(
         devices=listed,
         hours=listed_hours,
         device_lines=devices.lines(tables, shown, listed_hours),
-        device_names=devices.names(tables, shown),
+        device_names=devices.names(tables, shown, few),
         names=top("names", names, down("messages"), "name"),
         talkers=top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
         sizes=top(

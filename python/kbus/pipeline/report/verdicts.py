@@ -202,7 +202,8 @@ def comparing(findings: Findings) -> str:
     """What is different?"""
     changed = findings.of_all["compared"]["changed"]
     if not changed:
-        return "There are no replies on both sides to compare."
+        few = words.number(findings.thresholds.number("speed", "few_replies"))
+        return f"No name has {few} replies on both sides, so latencies are not compared."
     return f"Latency changed most for {changed['name']}: p99 is {changed['times']:.3g} times what it was."
 
 
