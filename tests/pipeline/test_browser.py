@@ -13,8 +13,9 @@ import pytest
 
 from kbus.pipeline.report.page import page
 from kbus.pipeline.report.summary import judged
+from kbus.pipeline.report.thresholds import LEVELS
 from tests.pipeline.chromium import DARK, Chromium
-from tests.pipeline.findings import fleet
+from tests.pipeline.findings import fleet, outcomes
 
 DESK, PHONE = 1200, 390
 
@@ -23,7 +24,10 @@ DESK, PHONE = 1200, 390
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("browser") / "report.html"
     findings = fleet(devices=6, hours=200)
-    path.write_text(page(findings, judged(findings)))
+    findings.all_outcomes = outcomes()
+    found = judged(findings)
+    assert {each.level for each in found.values()} == set(LEVELS)
+    path.write_text(page(findings, found))
     return path
 
 

@@ -126,4 +126,7 @@ def test_nothing_in_the_scope_is_a_report_too(
     page = Page(empty.read_text())
     assert page.sections == list(SECTIONS)
     assert not [each for each in page.addresses if each.removeprefix("#") not in page.ids]
-    assert "There are no recordings in this scope." in empty.read_text()
+    text = empty.read_text()
+    assert "There are no recordings in this scope." in text
+    assert text.count(">Nothing was recorded.</span>") == 6
+    assert text.count(">Nothing was recorded.</p>") == 5

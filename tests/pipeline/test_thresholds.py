@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -123,7 +124,7 @@ def test_a_figure_is_yellow_above_one_limit_and_red_above_the_other(verdict: str
 def test_names_with_few_replies_do_not_make_it_yellow() -> None:
     few = healthy(latency=[latency("$.Rare", 99, 5000)], of_all={"latency": {"few": 1}})
     found = judged(few)["Speed"]
-    assert found.level == "green"
+    assert found.level == "unknown" and found.figures["p99_s"] is None
     assert found.text.startswith("No name has 100 replies, too few to judge by. The slowest name is $.Rare:")
     both = healthy(
         latency=[latency("$.A", 100, 2000), latency("$.Rare", 99, 5000)], of_all={"latency": {"few": 1}}
@@ -133,6 +134,38 @@ def test_names_with_few_replies_do_not_make_it_yellow() -> None:
     assert found.text.endswith("1 name has fewer than 100 replies, too few to judge by.")
 
 
+def test_what_was_not_seen_is_not_good() -> None:
+    """One is bad, so that --fail-on red fails: that nothing was recorded."""
+    nothing = healthy(
+        files={"files": 0, "size": 0}, health={}, totals=dict.fromkeys(healthy().totals, 0), latency=[],
+        all_outcomes=outcomes(), of_all={"hours": {"rows": 0, "messages": 0, "first": None, "last": None}},
+    )  # fmt: skip
+    found = judged(nothing)
+    assert found.pop("Recordings").level == "red"
+    assert {(each.level, each.text) for each in found.values()} == {("unknown", "Nothing was recorded.")}
+    assert all(each.figures[name] is None for title, each in found.items() for name in DEFAULTS[title.lower()]
+               if name != "few_replies")  # fmt: skip
+    said = json.loads(summary(nothing, judged(nothing)))
+    assert (said["level"], said["verdicts"][1]["level"]) == ("red", "unknown")
+    # A hole is known, whatever is not in it.
+    assert (
+        judged(replace(nothing, losses={"recorder_lost": 0, "recording_gaps": 1}))["Losses"].level == "yellow"
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "other"),
+    [
+        ("Answers", {"all_outcomes": outcomes(incomplete=3)}),
+        ("Speed", {"latency": []}),
+        ("Changes", {"of_all": {"hours": {"rows": 9, "messages": 9, "first": BEGIN, "last": BEGIN}}}),
+    ],
+)
+def test_what_nothing_tells_of_is_unknown(title: str, other: dict[str, Any]) -> None:
+    found = judged(healthy(**other))
+    assert [name for name, each in found.items() if each.level == "unknown"] == [title]
+
+
 def test_what_report_json_has() -> None:
     findings = healthy(health={"torn": 1}, totals={"crashes": 1}, crashes=[{}])
     found = json.loads(summary(findings, judged(findings)))
@@ -140,7 +173,7 @@ def test_what_report_json_has() -> None:
         "format", "level", "scope", "compare", "since", "until", "verdicts", "totals", "thresholds",
     ]  # fmt: skip
     assert (found["format"], found["level"], found["scope"]) == (1, "red", "everything")
-    assert (found["since"], found["until"]) == ("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert (found["since"], found["until"]) == ("2026-03-01T12:00:00Z", "2026-03-05T12:00:00Z")
     assert [each["name"] for each in found["verdicts"]] == list(DEFAULTS)
     recordings = found["verdicts"][0]
     assert recordings["level"] == "yellow" and recordings["figures"]["damaged_files"] == 1
@@ -161,7 +194,7 @@ def test_what_report_json_has() -> None:
     ("fail_on", "worst", "status"),
     [
         ("red", "red", 3), ("red", "yellow", 0), ("yellow", "red", 3), ("yellow", "yellow", 3),
-        ("yellow", "green", 0), (None, "red", 0),
+        ("yellow", "green", 0), (None, "red", 0), ("yellow", "unknown", 0),
     ],
 )  # fmt: skip
 def test_exit_status(

@@ -21,7 +21,7 @@ from .ingest.stream import Followed, follow
 from .progress import Progress
 from .report import write_report
 from .report.scope import Scope
-from .report.thresholds import RED, YELLOW, Thresholds, load
+from .report.thresholds import RED, UNKNOWN, YELLOW, Thresholds, load
 from .report.words import count
 from .source import session
 from .tables import schemas
@@ -191,7 +191,8 @@ def _report(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
     sides = (scopes[1], scopes[2]) if args.compare else None
     done = write_report(spark, warehouse, args.output, scopes[0], sides, args.thresholds)
     by_level = {
-        level: [title for title, each in done.levels.items() if each == level] for level in (RED, YELLOW)
+        level: [title for title, each in done.levels.items() if each == level]
+        for level in (RED, YELLOW, UNKNOWN)
     }
     said = "; ".join(f"{level}: {', '.join(titles)}" for level, titles in by_level.items() if titles)
     if args.fail_on:

@@ -107,7 +107,9 @@ def _few(findings: Findings) -> str:
 
 def silence(findings: Findings) -> str:
     """What was not answered, and who is not heard."""
-    says = f"{verdicts.answering(findings).text} {verdicts.silence(findings).text}"
+    found = (verdicts.answering(findings).text, verdicts.silence(findings).text)
+    # Once, if there is nothing to say of either.
+    says = " ".join(dict.fromkeys(found))
     fields = [
         html.text("name", "name"),
         *(html.number(column, column) for column in answers.OUTCOMES.values()),

@@ -2,14 +2,14 @@
 """``report.json``: the verdicts for a program, such as one that raises alerts.
 
 An object with ``format`` (1; another number if a key goes or means something else), ``level`` (the worst of
-the verdicts), ``scope`` and ``compare`` as on the command line, ``since`` and ``until`` (the first and the
-last hour with messages, of clocks that are right; null without any), ``verdicts``, ``totals`` and
-``thresholds``.
+the verdicts that are known), ``scope`` and ``compare`` as on the command line, ``since`` and ``until`` (the
+first and the last hour with messages, of clocks that are right; null without any), ``verdicts``, ``totals``
+and ``thresholds``.
 
-``verdicts`` is a list of objects with ``name``, ``level`` (``green``, ``yellow`` or ``red``), ``text`` (the
-sentence of the page) and ``figures``. Those that have a threshold are called as it is. ``totals`` has
-``messages``, ``files``, ``bytes``, ``devices``, ``names`` and ``hours``. ``thresholds`` are those that were
-used, with null for ``inf``.
+``verdicts`` is a list of objects with ``name``, ``level`` (``green``, ``yellow``, ``red`` or ``unknown``),
+``text`` (the sentence of the page) and ``figures``. Those that have a threshold are called as it is, and are
+null where they are unknown. ``totals`` has ``messages``, ``files``, ``bytes``, ``devices``, ``names`` and
+``hours``. ``thresholds`` are those that were used, with null for ``inf``.
 """
 
 from __future__ import annotations

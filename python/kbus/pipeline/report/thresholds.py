@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
-GREEN, YELLOW, RED = "green", "yellow", "red"
-#: From the best to the worst
-LEVELS = (GREEN, YELLOW, RED)
+UNKNOWN, GREEN, YELLOW, RED = "unknown", "green", "yellow", "red"
+#: What is unknown is not bad; the others from the best to the worst
+LEVELS = (UNKNOWN, GREEN, YELLOW, RED)
 
 
 class Limits(NamedTuple):

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from datetime import timedelta
+from typing import Any, NamedTuple, Optional
 
-from . import words
+from . import answers, words
 from .findings import Findings
-from .thresholds import GREEN, LEVELS, RED
+from .thresholds import GREEN, LEVELS, RED, UNKNOWN
 
 
 class Verdict(NamedTuple):
-    """A sentence, how good what it says is (GREEN, YELLOW or RED), and the figures that it was judged by."""
+    """A sentence, how good what it says is (one of LEVELS), and the figures that it was judged by."""
 
     level: str
     text: str
@@ -21,15 +22,22 @@ class Verdict(NamedTuple):
 
 def worst(levels: list[str]) -> str:
     """Return the worst of some levels."""
-    return max(levels, key=LEVELS.index, default=GREEN)
+    return max(levels, key=LEVELS.index, default=UNKNOWN)
 
 
 def _judge(
-    findings: Findings, verdict: str, text: str, measured: Mapping[str, float], **more: Any
+    findings: Findings, verdict: str, text: str, measured: Mapping[str, Optional[float]], **more: Any
 ) -> Verdict:
-    """Return a verdict on figures that have thresholds; ``more`` are figures that have none."""
+    """Return a verdict on figures that have thresholds, None for those that are unknown; ``more`` are figures
+    that have none.
+    """
     limits = findings.thresholds.limits
-    level = worst([limits(verdict, figure).level(value) for figure, value in measured.items()])
+    level = worst(
+        [limits(verdict, figure).level(value) for figure, value in measured.items() if value is not None]
+    )
+    if level in (GREEN, UNKNOWN) and verdict != "recordings" and not findings.of_all["hours"]["rows"]:
+        # Nothing happened because nothing was seen.
+        return Verdict(UNKNOWN, "Nothing was recorded.", {**dict.fromkeys(measured), **more})
     return Verdict(level, text, {**measured, **more})
 
 
@@ -60,7 +68,7 @@ def answering(findings: Findings) -> Verdict:
     known = failed + found["reply"]
     if not known:
         text = "Nobody has asked anything: there are no requests."
-        return _judge(findings, "answers", text, {"failed": 0.0}, requests=0)
+        return _judge(findings, "answers", text, {"failed": None}, requests=0)
     text = (
         f"Of {words.count(known, 'request', 'requests')}, {words.share(found['reply'] / known)} got a reply,"
         f" {words.count(found['errors'], 'an error', 'an error')},"
@@ -76,7 +84,7 @@ def answering(findings: Findings) -> Verdict:
 def speed(findings: Findings) -> Verdict:
     """What is slow?"""
     if not findings.latency:
-        return _judge(findings, "speed", "There are no replies to measure.", {"p99_s": 0.0}, name=None)
+        return _judge(findings, "speed", "There are no replies to measure.", {"p99_s": None}, name=None)
     slowest = findings.latency[0]
     text = (
         f"The slowest name is {slowest['name']}: half of its replies come within"
@@ -85,13 +93,13 @@ def speed(findings: Findings) -> Verdict:
         f" the longest took {words.duration(slowest['longest_ns'])}."
     )
     few = findings.thresholds.number("speed", "few_replies")
-    p99_s = slowest["p99_ns"] / 1e9
+    p99_s: Optional[float] = slowest["p99_ns"] / 1e9
     if slowest["answers"] < few:
         text = (
             f"No name has {words.number(few)} replies, too few to judge by. {text[:-1]},"
             f" of {words.count(slowest['answers'], 'reply', 'replies')}."
         )
-        p99_s = 0.0
+        p99_s = None
     elif findings.of_all["latency"]["few"]:
         names = words.count(findings.of_all["latency"]["few"], "name has", "names have")
         text += f" {names} fewer than {words.number(few)} replies, too few to judge by."
@@ -150,10 +158,12 @@ def availability(findings: Findings) -> Verdict:
             f" {worst_one['name']} on {worst_one['device']} for {words.share(worst_one['bound'])} of it."
         )
     if findings.crashes:
-        text += (
-            f" {words.count(findings.totals['crashes'], 'replier', 'repliers')} left"
-            f" {words.count(left, 'request', 'requests')} unanswered when they went."
+        gone = findings.totals["crashes"]
+        crashed = (
+            f"{words.count(gone, 'replier', 'repliers')} left {words.count(left, 'request', 'requests')}"
+            f" unanswered when {'it' if gone == 1 else 'they'} went."
         )
+        text = f"{text} {crashed}" if away else crashed
     measured = {"away": found["longest_away"], "crashes": findings.totals["crashes"]}
     return _judge(findings, "repliers", text, measured, repliers_away=away, requests_left=left)
 
@@ -161,6 +171,10 @@ def availability(findings: Findings) -> Verdict:
 def change(findings: Findings) -> Verdict:
     """What changed?"""
     if not findings.odd:
+        hours = findings.of_all["hours"]
+        if not hours["rows"] or hours["last"] - hours["first"] < timedelta(days=answers.EARLIER_DAYS):
+            text = f"There are not {answers.EARLIER_DAYS} earlier days to compare with."
+            return _judge(findings, "changes", text, {"odd_hours": None})
         text = "No hour was unlike the same hour of earlier days, as far as there are enough of these."
         return _judge(findings, "changes", text, {"odd_hours": 0})
     row = findings.odd[0]
