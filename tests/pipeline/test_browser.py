@@ -36,12 +36,14 @@ _LOOK = """(async () => {
     %s;
     const check = async () => (await axe.run()).violations.map(
         (found) => `${found.id}: ${found.help}: ${found.nodes.map((node) => node.html.slice(0, 200))}`);
-    const wide = document.documentElement.scrollWidth, found = await check();
+    const width = () => document.documentElement.scrollWidth;
+    const wide = width(), found = await check();
     location.hash = "#device-device-0003.plant.example";
     await new Promise((done) => setTimeout(done, 100));
     const shown = [...document.querySelectorAll("h1, h2")].filter((each) => each.checkVisibility());
     const paper = getComputedStyle(document.body).backgroundColor;
-    return {wide, found, device: await check(), shown: shown.map((each) => each.textContent), paper};
+    const titles = shown.map((each) => each.textContent);
+    return {wide: Math.max(wide, width()), found, device: await check(), shown: titles, paper};
 })()"""
 
 

@@ -185,6 +185,14 @@ def test_times_are_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
+def test_a_replier_that_left_requests_was_not_there_all_the_time() -> None:
+    for number, text in ((1, "1 replier left 9 requests unanswered when it went."),
+                         (2, "2 repliers left 9 requests unanswered when they went.")):  # fmt: skip
+        findings = healthy(crashes=[{}], totals={"crashes": number})
+        findings.of_all["crashes"] = {"requests": 9}
+        assert verdicts.availability(findings).text == text
+
+
 def test_one_hole_is_one() -> None:
     for number, text in ((1, "There is 1 hole"), (2, "There are 2 holes")):
         findings = healthy(losses={"recorder_lost": 0, "recording_gaps": number})

@@ -28,7 +28,7 @@ def page(findings: Findings, judged: dict[str, Verdict]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
         f"<title>KBUS: {escape(str(findings.scope))}</title><style>{style}</style></head><body>",
         f"<header><h1>How is the bus?</h1><p class='scope'>{_headline(findings)}</p></header>",
-        f"<main>{_contents()}",
+        f"<main>{_contents(findings)}",
         _glance(judged),
         *found,
         device_pages.pages(findings),
@@ -68,8 +68,10 @@ def _headline(findings: Findings) -> str:
     )
 
 
-def _contents() -> str:
-    places = ("rates", "latency", "silence", "losses", "repliers", "anomalies", "devices")
+def _contents(findings: Findings) -> str:
+    places = ["rates", "latency", "silence", "losses", "repliers", "anomalies", "devices"]
+    if findings.compare:
+        places.insert(-1, "comparison")
     links = "\n".join(f'<a href="#{place}">{place.capitalize()}</a>' for place in places)
     return f'<nav aria-label="Sections">{links}</nav>'
 

@@ -49,14 +49,18 @@
       return `${Number((value / unit).toPrecision(3))} ${name}`;
     },
   };
-  // The time, and the date where it changes.
+  // The hour, and the date where it changes; the day, and the year where it changes.
   const date = uPlot.fmtDate("{YYYY}-{MM}-{DD}"), hour = uPlot.fmtDate("{HH}:{mm}");
+  const day = uPlot.fmtDate("{MM}-{DD}"), year = uPlot.fmtDate("{YYYY}");
   const said = uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}");
   const utc = (time) => uPlot.tzDate(new Date(time * 1e3), "Etc/UTC");
-  const clock = (_, times, axis, space, step) => times.map((time, index) => {
-    const day = date(utc(time)), isNew = index === 0 || day !== date(utc(times[index - 1]));
-    return step >= 86400 ? day : hour(utc(time)) + (isNew ? `\n${day}` : "");
-  });
+  const clock = (_, times, axis, space, step) => {
+    const [fine, coarse] = step >= 86400 ? [day, year] : [hour, date];
+    return times.map((time, index) => {
+      const isNew = index === 0 || coarse(utc(time)) !== coarse(utc(times[index - 1]));
+      return fine(utc(time)) + (isNew ? `\n${coarse(utc(time))}` : "");
+    });
+  };
   const plots = [];
 
   function zoom(min, max) {
@@ -81,7 +85,7 @@
       cursor: {sync: {key: "hours"}},
       scales: {x: {time: true}, y: unit === "ns" ? {distr: 3} : {range: (_, low, high) => [0, (high || 1) * 1.05]}},
       axes: [
-        {...axis, values: clock, space: 85},
+        {...axis, values: clock, space: 50},
         {...axis, size: 85, values: (_, values) => values.map((each) => (each == null ? "" : show(each)))},
       ],
       series: [
