@@ -7,7 +7,7 @@ import asyncio
 import errno
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -19,6 +19,11 @@ from tests.kernel.helpers import PATIENCE, fails, fill, ksock_stats, take, texts
 from tests.kernel.loops import data, run, until
 
 WAIT = Message.ALL_OR_WAIT
+
+
+async def awaited(result: object) -> object:
+    """What a call returned, or what its coroutine returns."""
+    return await result if isinstance(result, Awaitable) else result
 
 
 def test_reading() -> None:
@@ -151,16 +156,33 @@ def test_call_that_times_out_is_abandoned(ksock: OpenKsock) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("timeout", [-1, -math.inf])
+@pytest.mark.parametrize("timeout", [0, -1, -math.inf])
 def test_a_time_that_is_over_already(ksock: OpenKsock, timeout: float) -> None:
+    """The Request is sent, as by Ksock.call, and abandoned."""
+
     async def test() -> None:
         async with AsyncKsock() as asker:
-            with pytest.raises(TimeoutError):
-                await asker.call("$.A", timeout=timeout)
-            assert ksock_stats(asker.ksock)["awaiting"] == 0
+            for call in (asker.ksock.call, asker.call):
+                with pytest.raises(TimeoutError):
+                    await awaited(call("$.A", timeout=timeout))
+                assert ksock_stats(asker.ksock)["awaiting"] == 0
+                assert take(replier).name == "$.A"
 
     replier = ksock()
     replier.bind("$.A", replier=True)
+    run(test())
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -math.inf])
+def test_nobody_replies_though_the_time_is_over(timeout: float) -> None:
+    async def test() -> None:
+        async with AsyncKsock() as asker:
+            for call in (asker.ksock.call, asker.call):
+                with pytest.raises(OSError) as caught:
+                    await awaited(call("$.A", timeout=timeout))
+                assert (caught.value.errno, caught.value.filename) == (errno.EADDRNOTAVAIL, "$.A")
+                assert caught.value.strerror == "nobody replies to it; `kbus bindings` shows who is there"
+
     run(test())
 
 

@@ -22,6 +22,9 @@ from .service import Handler, Service
 
 __all__ = ["AsyncKsock"]
 
+#: Seconds in which a task has begun: an event loop runs what is ready before it looks at the time
+_SHORTEST_WAIT = 0.001
+
 
 class AsyncKsock:
     """A KSock whose waiting leaves the event loop free.
@@ -188,7 +191,8 @@ class AsyncKsock:
         ``Ksock.send`` does.
         """
         timeout = self.ksock.call_timeout if timeout is None else timeout
-        limit = None if timeout is None else seconds_to_wait(timeout)
+        # With 0, wait_for() would cancel the task before it has sent.
+        limit = None if timeout is None else max(seconds_to_wait(timeout), _SHORTEST_WAIT)
         try:
             answer = await asyncio.wait_for(self._answer_to(Request(name, data)), limit)
         except asyncio.TimeoutError:
