@@ -54,6 +54,20 @@ def asker(bus_path: str) -> Iterator[Ksock]:
         yield ksock
 
 
+def test_the_reader_of_stdout_may_leave(bus_path: str, asker: Ksock) -> None:
+    """Nothing is written there: a service goes on, unlike a listener."""
+    with serving(bus_path, script="echo hi") as server:
+        assert asker.call("$.A", timeout=PATIENCE).data == b"hi\n"
+        assert server.stdout
+        server.stdout.close()
+        for _ in range(2):
+            assert asker.call("$.A", timeout=PATIENCE).data == b"hi\n"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE) == 0
+        assert server.stderr
+        assert server.stderr.read() == ""
+
+
 def test_an_answer_without_end(bus_path: str, asker: Ksock, tmp_path: Path) -> None:
     """It is read as far as an answer can go, and then the command is killed."""
     script = f'echo $$ >>{tmp_path}/pid; trap "" TERM; [ "$(cat)" ] && exec yes; echo hi'

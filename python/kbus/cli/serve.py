@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     with EndSignals() as signals, open_ksock(args.device) as ksock:
         bind(ksock, args.name, replier=True)
         # A Request whose sender gave it up before it was read is nobody's to answer.
-        requests = until_ended(ksock.fileno(), signals, args.timeout, ksock.read_next_msg)
+        requests = until_ended(ksock.fileno(), signals, args.timeout, ksock.read_next_msg, writes=False)
         wanted = filter(Message.wants_us_to_reply, requests)
         for request in itertools.islice(wanted, args.count):
             reply = _reply(ksock, request, args.command, signals, args.time_limit)

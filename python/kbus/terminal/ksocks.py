@@ -37,18 +37,24 @@ def bind(ksock: Ksock, name: str, replier: bool = False, observer: bool = False)
 
 
 def until_ended(
-    fd: int, signals: EndSignals, timeout: Optional[float], read: Callable[[], Optional[_T]]
+    fd: int,
+    signals: EndSignals,
+    timeout: Optional[float],
+    read: Callable[[], Optional[_T]],
+    writes: bool = True,
 ) -> Iterator[_T]:
     """What ``read`` takes from this descriptor, until a signal has come; None is nothing.
 
     What was written to stdout is flushed before waiting. Raises the Failure of a time-out if nothing
-    comes for ``timeout`` seconds, and StdoutClosed as soon as nobody reads stdout any more.
+    comes for ``timeout`` seconds, and for a command that ``writes`` to stdout StdoutClosed as soon as nobody
+    reads that any more.
     """
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     poll.register(signals.fileno(), select.POLLIN)
-    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
-    poll.register(sys.stdout.fileno(), 0)
+    if writes:
+        # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+        poll.register(sys.stdout.fileno(), 0)
     while not signals.came:
         message = read()
         if message is not None:
