@@ -12,15 +12,24 @@ import os
 import stat
 from typing import Optional, Protocol
 
+from . import _abi as abi
 from . import inspect, names
 from ._processes import command_of, group_name, user_name
-from ._settings import PeerInfo
+from ._settings import NEEDS_RW, PeerInfo
+from .messages import Message
 
 HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
 _HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
 _NO_MEMORY = (
     "this user's queues and messages would take more memory than they may (module parameter max_user_bytes)"
 )
+_WHY_NO_PIECES = {
+    errno.EADDRNOTAVAIL: "nobody replies to this Request, or the requester of this reply has gone;"
+    " `kbus bindings` shows who is there",
+    errno.EBADMSG: "its name is illegal, or a wildcard",
+    errno.EINVAL: "what has been written is not a whole message",
+    errno.ENAMETOOLONG: f"a message name has {abi.MAX_NAME_LEN} bytes at most",
+}
 _NO_DEVICE = (errno.ENOENT, errno.ENXIO, errno.ENODEV)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 
@@ -36,6 +45,9 @@ class Subject(Protocol):
 
     def max_message_size(self) -> int:
         """How long a message can be."""
+
+    def max_messages(self) -> int:
+        """How many messages its queue takes."""
 
 
 def opening(error: OSError, path: str, device: int) -> OSError:
@@ -53,7 +65,7 @@ def binding(error: OSError, ksock: Subject, name: str, is_replier: bool) -> OSEr
     """Binding has been refused."""
     reasons = {
         **_wrong_name(name),
-        errno.EBADF: "that needs a Ksock that was opened with mode 'rw'",
+        errno.EBADF: NEEDS_RW,
         errno.EINVAL: "a Ksock that is an observer by one name is so by all that it listens to",
         errno.ENOSPC: "too many bindings"
         " (module parameters max_ksock_bindings, max_user_bindings, max_name_bindings)",
@@ -80,35 +92,58 @@ def looking_up(error: OSError, name: str) -> OSError:
     return _because(error, _wrong_name(name, "no Request has the name of a wildcard"), name)
 
 
-def sending(error: OSError, ksock: Subject, name: str, waits: bool = False) -> OSError:
-    """Sending a message has been refused, one that ``waits`` for room or not."""
-    busy = "can never have room for it" if waits else "has a full queue"
+def sending(error: OSError, ksock: Subject, message: Optional[Message]) -> OSError:
+    """Writing or sending a message has been refused; None is one that was written in pieces."""
     reasons = {
-        **_wrong_name(name, "no message is sent to a wildcard"),
-        errno.EACCES: "names that begin with $.KBUS. are KBUS's own",
-        errno.EADDRNOTAVAIL: "nobody replies to it; `kbus bindings` shows who is there",
         errno.EAGAIN: "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it",
         errno.EALREADY: "another message has been written and not sent; send() or discard() that first",
-        errno.EBADF: "that needs a Ksock that was opened with mode 'rw'",
-        errno.EBUSY: f"somebody who must get it {busy}, so nobody got it",
+        errno.EACCES: "names that begin with $.KBUS. are KBUS's own",
+        errno.EBADF: NEEDS_RW,
+        errno.EBUSY: "somebody who must get it has a full queue, so nobody got it",
         errno.ECONNREFUSED: "nobody expects this reply: the Request was answered, or is not wanted any more",
         errno.ENOBUFS: _NO_MEMORY,
-        errno.ENOLCK: "the own queue has no room for the answer; read what is queued first",
+        errno.ENOMSG: "nothing has been written",
         errno.EPIPE: "its replier is not the one that it was sent to",
+        **(_why_not_this(message) if message else _WHY_NO_PIECES),
     }
     if error.errno == errno.EMSGSIZE:
-        longest = ksock.max_message_size()
-        reasons[errno.EMSGSIZE] = f"it is longer than the {longest} bytes that a message may have"
-    return _because(error, reasons, name)
+        reasons[errno.EMSGSIZE] = _why_too_long(ksock, message)
+    if error.errno == errno.ENOLCK:
+        reasons[errno.ENOLCK] = _why_no_answer(ksock, message)
+    return _because(error, reasons, message.name if message else None)
 
 
-def replying(error: OSError, ksock: Subject, name: str) -> OSError:
-    """Sending a reply has been refused."""
+def _why_not_this(message: Message) -> dict[int, str]:
     reasons = {
-        errno.EADDRNOTAVAIL: "whoever asked has gone",
-        errno.ENOBUFS: "whoever asked has no room for it",
+        **_wrong_name(message.name, "no message is sent to a wildcard"),
+        errno.EADDRNOTAVAIL: "nobody replies to it; `kbus bindings` shows who is there",
+        errno.EINVAL: "a flag is unknown, or flags exclude each other: ALL_OR_WAIT and ALL_OR_FAIL,"
+        " or WANT_A_REPLY and in_reply_to",
     }
-    return _because(error, reasons, name) if error.errno in reasons else sending(error, ksock, name)
+    if message.is_reply():
+        reasons[errno.EADDRNOTAVAIL] = "the requester has gone"
+        reasons[errno.ENOBUFS] = "the requester has no room for it"
+    elif message.flags & Message.ALL_OR_WAIT:
+        reasons[errno.EBUSY] = "somebody who must get it can never have room for it, so nobody got it"
+    return reasons
+
+
+def _why_too_long(ksock: Subject, message: Optional[Message]) -> str:
+    longest = ksock.max_message_size()
+    if message and message.total_length() <= longest:
+        return "another message had been written and not sent; both are dropped"
+    or_else = "" if message else "its header says, or than "
+    return f"it is longer than {or_else}the {longest} bytes that a message may have"
+
+
+def _why_no_answer(ksock: Subject, message: Optional[Message]) -> str:
+    if message and message.id and message.id.network_id:
+        return f"16 Requests with the id {message.id} wait for answers already; give it another id"
+    most = ksock.max_messages()
+    return (
+        f"the queue of this Ksock is full: it takes {most} messages, answers to come included;"
+        " read them, wait for answers, or let it take more (set_max_messages)"
+    )
 
 
 def reading_proc(error: OSError) -> OSError:
@@ -120,7 +155,7 @@ def reading_proc(error: OSError) -> OSError:
     return _because(error, reasons, str(error.filename))
 
 
-def _because(error: OSError, reasons: dict[int, str], what: str) -> OSError:
+def _because(error: OSError, reasons: dict[int, str], what: Optional[str]) -> OSError:
     number = error.errno
     if number is None:
         # The bus has refused nothing: a signal handler has raised this.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -21,13 +22,20 @@ class PeerInfo(NamedTuple):
     gid: int
 
 
+NEEDS_RW = "that needs a Ksock that was opened with mode 'rw'"
+_FOR_ADMINISTRATORS = "that concerns all of the device: it is for root, or the user who owns the device node"
+
+
 @contextmanager
-def _for_administrators() -> Iterator[None]:
+def _because(**reasons: str) -> Iterator[None]:
+    """Give the reason for an errno, by its name."""
     try:
         yield
-    except PermissionError as error:
-        reason = "that concerns all of the device: it is for root, or the user who owns the device node"
-        raise PermissionError(error.errno, reason) from None
+    except OSError as error:
+        reason = reasons.get(errno.errorcode.get(error.errno or 0, ""))
+        if reason is None:
+            raise
+        raise OSError(error.errno, reason) from None
 
 
 class DeviceSettings:
@@ -70,10 +78,8 @@ class DeviceSettings:
 
         Raises ProcessLookupError (ESRCH) if there is no such KSock now.
         """
-        try:
+        with _because(ESRCH=f"there is no KSock {ksock_id} now"):
             return PeerInfo(*ioctls.peer_info(self._file, ksock_id))
-        except ProcessLookupError as error:
-            raise ProcessLookupError(error.errno, f"there is no KSock {ksock_id} now") from None
 
     def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
         """Set whether the kernel log tells what happens on this device; return what was.
@@ -81,7 +87,7 @@ class DeviceSettings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM).
         """
-        with _for_administrators():
+        with _because(EPERM=_FOR_ADMINISTRATORS, EBADF=NEEDS_RW):
             return ioctls.switch(self._file, abi.IOC_VERBOSE, verbose, just_ask)
 
     def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
@@ -90,7 +96,7 @@ class DeviceSettings:
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM). Source: semantics, rule 32.
         """
-        with _for_administrators():
+        with _because(EPERM=_FOR_ADMINISTRATORS, EBADF=NEEDS_RW):
             return ioctls.switch(self._file, abi.IOC_REPORTREPLIERBINDS, report_events, just_ask)
 
     def max_message_size(self) -> int:
@@ -104,11 +110,24 @@ class DeviceSettings:
         administrator: PermissionError (EPERM). Raises OSError with EINVAL under 100 or over the highest.
         Source: semantics, rule 34.
         """
-        with _for_administrators():
-            return ioctls.u32(self._file, abi.IOC_MAXMSGSIZE, count)
+        with _because(EPERM=_FOR_ADMINISTRATORS, EBADF=NEEDS_RW):
+            try:
+                return ioctls.u32(self._file, abi.IOC_MAXMSGSIZE, count)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                raise OSError(
+                    error.errno,
+                    f"the longest message of a device can have {abi.MIN_MAX_MSG_SIZE} to"
+                    f" {self.set_max_message_size(1)} bytes, not {count} (module parameter max_message_size)",
+                ) from None
 
     def new_device(self) -> int:
         """Make one more KBUS device, and return its number. Raises PermissionError (EPERM) unless
         the caller has CAP_SYS_ADMIN, OSError with ENOSPC if there are 256.
         """
-        return ioctls.u32(self._file, abi.IOC_NEWDEVICE)
+        with _because(
+            EPERM="a device is made by root, or with CAP_SYS_ADMIN",
+            ENOSPC="there are 256, and no more can be",
+        ):
+            return ioctls.u32(self._file, abi.IOC_NEWDEVICE)

@@ -109,6 +109,8 @@ class Ksock(DeviceSettings):
         self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
         self._transfer = Transfer(self._file)
         self._services: list[Service] = []
+        # What ``send`` is to send, unless it was written in pieces.
+        self._written: Optional[Message] = None
         self._inbox = Inbox(self._file, self._transfer)
         self._undone = self._inbox.undone
 
@@ -227,20 +229,28 @@ class Ksock(DeviceSettings):
         Raises OSError with EINVAL, EMSGSIZE or ENAMETOOLONG for what cannot be a message; then
         all that was written of it is dropped. EALREADY while a message waits for ``send``.
         """
+        try:
+            return self._write(data)
+        except OSError as error:
+            raise _refusals().sending(error, self, None) from None
+
+    def _write(self, data: Union[bytes, bytearray, memoryview]) -> int:
         rest = whole = memoryview(data).cast("B")
         while rest:
             rest = rest[self._file.write_piece(rest) :]
+        self._written = None
         return len(whole)
 
     def write_msg(self, message: Message) -> None:
         """Write a whole message. ``send`` sends it. If this fails, nothing of it stays behind."""
         try:
-            self.write_data(message.to_bytes())
+            self._write(message.to_bytes())
         except OSError as error:
             # EALREADY: what waits to be sent is another message, and must not go.
             if error.errno != errno.EALREADY:
                 self.discard()
-            raise
+            raise self._why_not_sent(error, message) from None
+        self._written = message
 
     def send(self) -> MessageId:
         """Send what has been written, and return the id of the message; also one that was kept.
@@ -252,14 +262,18 @@ class Ksock(DeviceSettings):
 
         Raises OSError, above all with EADDRNOTAVAIL (nobody to answer the Request, or to take the
         reply), EBUSY (a queue is full), ECONNREFUSED (this reply is not expected), EPIPE (another
-        KSock than ``to`` is the replier), ENOLCK (no room for the answer in the own queue).
+        KSock than ``to`` is the replier), ENOLCK (no room for the answer in the own queue:
+        ``set_max_messages``).
         Source: semantics, rules 14 to 22.
         """
+        written, self._written = self._written, None
         while True:
             try:
                 return ioctls.message_id(self._file, abi.IOC_SEND)
             except InterruptedError:
                 continue
+            except OSError as error:
+                raise self._why_not_sent(error, written) from None
 
     def send_msg(self, message: Message) -> MessageId:
         """Send a whole message, and return its id, with one system call.
@@ -273,13 +287,10 @@ class Ksock(DeviceSettings):
         except OSError as error:
             raise self._why_not_sent(error, message) from None
 
-    def _why_not_sent(self, error: OSError, message: Message) -> OSError:
-        why: OSError
-        if message.is_reply():
-            why = _refusals().replying(error, self, message.name)
-        else:
-            waits = bool(message.flags & Message.ALL_OR_WAIT)
-            why = _refusals().sending(error, self, message.name, waits)
+    def _why_not_sent(self, error: OSError, message: Optional[Message]) -> OSError:
+        if error.errno == errno.EAGAIN:
+            self._written = message
+        why: OSError = _refusals().sending(error, self, message)
         return why
 
     def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
@@ -302,6 +313,7 @@ class Ksock(DeviceSettings):
 
     def discard(self) -> None:
         """Drop what has been written and not sent, if anything."""
+        self._written = None
         ioctls.plain(self._file, abi.IOC_DISCARD)
 
     def last_msg_id(self) -> MessageId:
@@ -420,7 +432,8 @@ class Ksock(DeviceSettings):
         """
         timeout = self.call_timeout if timeout is None else timeout
         deadline = deadline_after(timeout)
-        exchange = self._transfer.exchange(Request(name, data).to_bytes(), deadline, is_call=True)
+        request = Request(name, data)
+        exchange = self._transfer.exchange(request.to_bytes(), deadline, is_call=True)
         taken: Taken = []
         try:
             exchange.run()
@@ -435,7 +448,7 @@ class Ksock(DeviceSettings):
             self._undone.append((taken, exchange))
             self._inbox.settle()
             if isinstance(error, OSError):
-                raise _refusals().sending(error, self, name) from None
+                raise self._why_not_sent(error, request) from None
             raise
         if answer is None:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer within {timeout} seconds", name)
@@ -527,7 +540,7 @@ class Ksock(DeviceSettings):
             self._inbox.settle()
             raise
         if exchange.sent_id() is None:
-            deliver(self, request, reply, exchange.error())
+            deliver(self, request, reply, self._why_not_sent(exchange.error(), reply))
         self._transfer.finish(exchange)
 
 

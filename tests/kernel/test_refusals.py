@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable
 
 import pytest
 
-from kbus import Announcement, Ksock, MessageId, Reply, Request, SendManyError
+from kbus import Announcement, Ksock, MessageId, Reply, Request, SendManyError, reply_to
 from kbus._processes import command_of
+from kbus.aio import AsyncKsock
 from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import fill
+from tests.kernel.helpers import fill, ksock_stats, take
+from tests.kernel.loops import run, until
+from tests.kernel.processes import as_nobody
 
 
 def said(call: Callable[[], object], number: int) -> tuple[object, str | None]:
@@ -128,6 +132,189 @@ def test_a_message_that_is_too_long(ksock: OpenKsock) -> None:
         "$.A",
         f"it is longer than the {most} bytes that a message may have",
     )
+
+
+NOBODY_REPLIES = "nobody replies to it; `kbus bindings` shows who is there"
+NOT_SENT = "another message has been written and not sent; send() or discard() that first"
+HAS_NO_ROOM = "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it"
+
+
+def test_a_message_that_was_written(ksock: OpenKsock) -> None:
+    """`send` knows the name of what `write_msg` has written, or `send_msg` has left."""
+    full, one = ksock(), ksock(nonblocking=True)
+    most = one.max_message_size()
+    assert said(lambda: one.write_msg(Announcement("$.A", bytes(most))), errno.EMSGSIZE) == (
+        "$.A",
+        f"it is longer than the {most} bytes that a message may have",
+    )
+    assert said(one.send, errno.ENOMSG) == (None, "nothing has been written")
+    one.write_msg(Request("$.Fred"))
+    assert said(lambda: one.write_msg(Request("$.Jim")), errno.EMSGSIZE) == (
+        "$.Jim",
+        "another message had been written and not sent; both are dropped",
+    )
+    one.write_msg(Request("$.Fred"))
+    assert said(one.send, errno.EADDRNOTAVAIL) == ("$.Fred", NOBODY_REPLIES)
+    fill(full)
+    waits = Announcement("$.Filler", flags=Announcement.ALL_OR_WAIT)
+    for write in (one.write_msg, one.send_msg):
+        try:
+            write(waits)
+        except BlockingIOError:
+            assert write == one.send_msg
+        for _ in range(2):
+            assert said(one.send, errno.EAGAIN) == ("$.Filler", HAS_NO_ROOM)
+            assert said(lambda: one.write_msg(Request("$.Fred")), errno.EALREADY) == ("$.Fred", NOT_SENT)
+            assert said(lambda: one.write_data(b"x"), errno.EALREADY) == (None, NOT_SENT)
+        one.discard()
+    one.write_msg(Reply("$.A", to=full.ksock_id(), in_reply_to=MessageId(0, 99)))
+    full.close()
+    assert said(one.send, errno.EADDRNOTAVAIL) == ("$.A", "the requester has gone")
+
+
+def test_a_message_that_was_written_in_pieces(ksock: OpenKsock) -> None:
+    """Its name is not known."""
+    one, reader = ksock(), ksock(mode="r")
+    most = one.max_message_size()
+    request = Request("$.Fred").to_bytes()
+    one.write_msg(Announcement("$.A"))
+    one.send()
+    one.write_data(request[:20])
+    assert said(one.send, errno.EINVAL) == (None, "what has been written is not a whole message")
+    one.write_data(request)
+    assert said(one.send, errno.EADDRNOTAVAIL) == (
+        None,
+        "nobody replies to this Request, or the requester of this reply has gone;"
+        " `kbus bindings` shows who is there",
+    )
+    assert said(lambda: one.write_data(bytes(100)), errno.EINVAL)[1] == (
+        "what has been written is not a whole message"
+    )
+    assert said(lambda: one.write_data(request + b"x"), errno.EMSGSIZE) == (
+        None,
+        f"it is longer than its header says, or than the {most} bytes that a message may have",
+    )
+    named = Announcement("$." + 999 * "A").to_bytes()
+    assert said(lambda: one.write_data(named), errno.ENAMETOOLONG) == (
+        None,
+        "a message name has 1000 bytes at most",
+    )
+    assert said(lambda: reader.write_data(request), errno.EBADF) == (
+        None,
+        "that needs a Ksock that was opened with mode 'rw'",
+    )
+
+
+def test_flags_that_are_not_allowed(ksock: OpenKsock) -> None:
+    one = ksock()
+    both = Announcement.ALL_OR_WAIT | Announcement.ALL_OR_FAIL
+    why = (
+        "a flag is unknown, or flags exclude each other: ALL_OR_WAIT and ALL_OR_FAIL,"
+        " or WANT_A_REPLY and in_reply_to"
+    )
+    for flags in (both, 1 << 12):
+        assert said(lambda flags=flags: one.send_msg(Announcement("$.A", flags=flags)), errno.EINVAL) == (  # type: ignore[misc]
+            "$.A",
+            why,
+        )
+
+
+def test_no_room_for_the_answer(ksock: OpenKsock) -> None:
+    replier, one = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    one.set_max_messages(3)
+    for _ in range(3):
+        one.send_msg(Request("$.A"))
+    full = (
+        "the queue of this Ksock is full: it takes 3 messages, answers to come included;"
+        " read them, wait for answers, or let it take more (set_max_messages)"
+    )
+    for send in (one.send_msg, lambda request: one.call(request.name)):
+        assert said(lambda send=send: send(Request("$.A")), errno.ENOLCK) == ("$.A", full)  # type: ignore[misc]
+
+
+def test_too_many_requests_of_one_id(ksock: OpenKsock) -> None:
+    replier, one = ksock(), ksock()
+    replier.bind("$.A", replier=True)
+    request = Request("$.A", id=MessageId(7, 1))
+    for _ in range(16):
+        one.send_msg(request)
+    assert said(lambda: one.send_msg(request), errno.ENOLCK) == (
+        "$.A",
+        "16 Requests with the id [7:1] wait for answers already; give it another id",
+    )
+
+
+def test_calls_at_the_same_time(ksock: OpenKsock) -> None:
+    """One more than the queue has room for answers to."""
+
+    async def test() -> None:
+        async with AsyncKsock() as asker:
+            most = asker.ksock.set_max_messages(5)
+            calls = [asyncio.ensure_future(asker.call("$.A")) for _ in range(most + 1)]
+            ((done,), _) = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+            error = done.exception()
+            assert isinstance(error, OSError)
+            assert (error.errno, error.filename) == (errno.ENOLCK, "$.A")
+            assert (error.strerror or "").startswith("the queue of this Ksock is full: it takes 5 messages")
+            for _ in range(most):
+                replier.send_msg(reply_to(take(replier)))
+            calls.remove(done)
+            assert len(await asyncio.gather(*calls)) == most
+
+    replier = ksock()
+    replier.bind("$.A", replier=True)
+    run(test())
+
+
+def test_after_waiting(ksock: OpenKsock) -> None:
+    """A message that has waited for room is refused with its name."""
+
+    async def test() -> None:
+        async with AsyncKsock() as sender:
+            message = Request("$.A", flags=Request.ALL_OR_WAIT)
+            sending = asyncio.ensure_future(sender.send_msg(message))
+            many = asyncio.ensure_future(sender.send_many([message]))
+            await until(lambda: ksock_stats(sender.ksock)["waiting"] == 1)
+            full.close()
+            with pytest.raises(OSError) as caught:
+                await sending
+            assert (caught.value.errno, caught.value.filename) == (errno.EADDRNOTAVAIL, "$.A")
+            assert caught.value.strerror == NOBODY_REPLIES
+            with pytest.raises(SendManyError, match=r"\] \$\.A: nobody replies to it"):
+                await many
+
+    full = ksock()
+    full.bind("$.A", replier=True)
+    fill(full)
+    run(test())
+
+
+def test_a_limit_out_of_range(ksock: OpenKsock) -> None:
+    one, reader = ksock(), ksock(mode="r")
+    highest = one.set_max_message_size(1)
+    for size in (3, highest + 1):
+        assert said(lambda size=size: one.set_max_message_size(size), errno.EINVAL) == (  # type: ignore[misc]
+            None,
+            f"the longest message of a device can have 100 to {highest} bytes, not {size}"
+            " (module parameter max_message_size)",
+        )
+    rw = "that needs a Ksock that was opened with mode 'rw'"
+    for change in (
+        lambda: reader.set_max_message_size(2000),
+        reader.kernel_module_verbose,
+        reader.report_replier_binds,
+    ):
+        assert said(change, errno.EBADF) == (None, rw)
+
+
+def test_devices_are_made_by_root(ksock: OpenKsock) -> None:
+    one = ksock()
+
+    def refused() -> tuple[object, str | None]:
+        return said(one.new_device, errno.EPERM)
+
+    assert as_nobody(refused) == (None, "a device is made by root, or with CAP_SYS_ADMIN")
 
 
 def test_names_that_are_not_to_send(ksock: OpenKsock) -> None:

@@ -183,7 +183,10 @@ class AsyncKsock:
     # Requests and their answers.
 
     async def call(self, name: str, data: Data = None, timeout: Optional[float] = None) -> Message:
-        """Send a Request, wait for its answer, and return that. Many can wait at the same time.
+        """Send a Request, wait for its answer, and return that.
+
+        Many can wait at the same time, as many as the queue has room for answers: with the next one OSError
+        is ENOLCK. ``ksock.set_max_messages`` makes it longer.
 
         If this is cancelled, or there is no answer within ``timeout`` seconds, or those of the Ksock's
         ``call_timeout`` (TimeoutError), the Request is abandoned. Raises StatusError, which carries it, for a
@@ -365,7 +368,9 @@ class AsyncKsock:
 
 
 def _stopped_by(error: OSError, sent: list[MessageId]) -> SendManyError:
-    return SendManyError(error.errno or 0, error.strerror or "", sent, kept=False)
+    # One of a single message has its name besides.
+    reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or ""
+    return SendManyError(error.errno or 0, reason, sent, kept=False)
 
 
 def _complete(future: asyncio.Future[Any], result: Any = None) -> None:
