@@ -96,7 +96,8 @@ def test_play_says_what_could_not_be_sent(recorded: Path) -> None:
     assert status == 1
     assert err.splitlines() == [
         "kbus play: 2 messages sent, 1 left out",
-        "kbus play: 1 messages could not be sent: 1 EADDRNOTAVAIL (Cannot assign requested address)",
+        "kbus play: 1 messages could not be sent: 1 EADDRNOTAVAIL"
+        " (nobody replies to it; `kbus bindings` shows who is there)",
     ]
 
 

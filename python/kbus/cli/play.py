@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import errno
 import itertools
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -161,7 +160,7 @@ class _Player:
         self._ksocks: dict[int, Ksock] = {}
         self._sent = 0
         self._left_out = 0
-        self._failed: Counter[int] = Counter()
+        self._failed: Counter[tuple[int, str]] = Counter()
 
     def play(self, records: Iterator[Record], signals: EndSignals) -> None:
         """Send these, each at its time."""
@@ -185,7 +184,7 @@ class _Player:
         try:
             self._sent += _post(ksock, message, signals)
         except OSError as error:
-            self._failed[error.errno or 0] += 1
+            self._failed[error.errno or 0, error.strerror or ""] += 1
         if self._requests:
             # Answers must not fill the queue.
             for _ in ksock:
@@ -204,8 +203,8 @@ class _Player:
         say("play", f"{self._sent} messages sent, {self._left_out} left out")
         if self._failed:
             causes = ", ".join(
-                f"{count} {errno.errorcode.get(number, number)} ({os.strerror(number)})"
-                for number, count in self._failed.most_common()
+                f"{count} {errno.errorcode.get(number, number)} ({why})"
+                for (number, why), count in self._failed.most_common()
             )
             raise Failure(f"{sum(self._failed.values())} messages could not be sent: {causes}")
 
