@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import glob
 import grp
 import os
 import pwd
 import re
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["command_of", "group_name", "user_name"]
+__all__ = ["ENDED", "command_of", "group_name", "has_ended", "holders", "user_name"]
 
+#: in place of a program's name: the process has ended, and another has inherited what it opened
+ENDED = "ended"
 
 #: Interpreters of scripts, and the letter of the option behind which one has the program itself
 _INTERPRETERS = (
@@ -25,10 +30,12 @@ _LETTERS = re.compile("-[A-Za-z]+")
 
 
 def command_of(pid: int) -> str:
-    """The name of the program that the process runs, or ``?`` if it is gone or can't be seen.
+    """The name of the program that the process runs, ENDED, or ``?`` if it can't be seen.
 
     Where that is an interpreter of scripts, such as ``python3``, it is the script's name, or the module's.
     """
+    if has_ended(pid):
+        return ENDED
     proc = Path(f"/proc/{pid}")
     try:
         name = (proc / "comm").read_text(encoding="utf-8", errors="backslashreplace").rstrip("\n")
@@ -39,6 +46,33 @@ def command_of(pid: int) -> str:
     except OSError:
         return "?"
     return _script(words[1:-1], letter) or name
+
+
+def has_ended(pid: int) -> bool:
+    """Whether there is no such process any more, or a zombie; False for 0, that of another namespace."""
+    try:
+        # The name, in brackets, can have brackets too.
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][0] in "ZX"
+    except OSError:
+        pass
+    # That of another user may be hidden there.
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def holders(path: str) -> Counter[int]:
+    """The processes that have a file open, and with how many descriptors, as far as that can be seen."""
+    found: Counter[int] = Counter()
+    for descriptor in glob.iglob("/proc/[0-9]*/fd/*"):
+        with suppress(OSError):
+            if os.readlink(descriptor) == path:
+                found[int(descriptor.split("/")[2])] += 1
+    return found
 
 
 def _script(words: Sequence[str], letter: str) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from typing import Optional, Protocol
 
 from . import _abi as abi
 from . import inspect, names
-from ._processes import command_of, group_name, user_name
+from ._processes import command_of, group_name, has_ended, holders, user_name
 from ._settings import NEEDS_RW, PeerInfo
 from .messages import Message
 
@@ -36,6 +37,16 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
 
 class Subject(Protocol):
     """What these functions ask a Ksock."""
+
+    which: int
+
+    @property
+    def name(self) -> str:
+        """The path of its device."""
+
+    @property
+    def is_real(self) -> bool:
+        """Whether that is the module's."""
 
     def find_replier(self, name: str) -> Optional[int]:
         """Who is bound as replier to just this name."""
@@ -73,7 +84,7 @@ def binding(error: OSError, ksock: Subject, name: str, is_replier: bool) -> OSEr
         errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
     }
     if error.errno == errno.EADDRINUSE and is_replier:
-        reasons[errno.EADDRINUSE] = f"{_who_replies(ksock, name)} is the replier for it"
+        reasons[errno.EADDRINUSE] = _who_replies(ksock, name)
     return _because(error, reasons, name)
 
 
@@ -215,12 +226,29 @@ def _who_may_open(node: str) -> str:
 
 
 def _who_replies(ksock: Subject, name: str) -> str:
-    """The replier, who may be gone by now."""
+    """That there is a replier, who may be gone by now."""
     replier = ksock.find_replier(name)
     if not replier:
-        return "somebody who has just left"
+        return "somebody who has just left is the replier for it"
     try:
         pid = ksock.peer(replier).pid
     except OSError:
-        return f"KSock {replier}"
-    return f"KSock {replier} (process {pid}, {command_of(pid)})"
+        return f"KSock {replier} is the replier for it"
+    if not has_ended(pid):
+        return f"KSock {replier} (process {pid}, {command_of(pid)}) is the replier for it"
+    heirs = " or ".join(f"{heir} ({command_of(heir)})" for heir in _heirs(ksock))
+    return (
+        f"KSock {replier} is the replier for it: its opener, process {pid}, has ended;"
+        f" another process has inherited it{heirs and ', perhaps '}{heirs}, and keeps the name until it ends"
+    )
+
+
+def _heirs(ksock: Subject) -> list[int]:
+    """The processes that have the device open more often than they have opened it."""
+    if not ksock.is_real:
+        return []
+    try:
+        opened = Counter(each.pid for device in inspect.stats(ksock.which) for each in device.ksocks)
+    except OSError:
+        return []
+    return [pid for pid, count in holders(ksock.name).items() if count > opened[pid]]

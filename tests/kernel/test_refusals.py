@@ -6,15 +6,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from kbus import Announcement, Ksock, MessageId, Reply, Request, SendManyError, reply_to
-from kbus._processes import command_of
+from kbus._processes import ENDED, command_of
 from kbus.aio import AsyncKsock
-from tests.kernel.conftest import OpenKsock
-from tests.kernel.helpers import fill, ksock_stats, take
+from kbus.cli import main
+from tests.kernel.conftest import OpenKsock, StartChild
+from tests.kernel.helpers import fill, ksock_stats, take, wait_until
 from tests.kernel.loops import run, until
 from tests.kernel.processes import as_nobody
 
@@ -61,6 +64,42 @@ def test_a_second_replier(ksock: OpenKsock) -> None:
         "$.Fred",
         f"KSock {first.ksock_id()} (process {os.getpid()}, {command}) is the replier for it",
     )
+
+
+def test_a_replier_that_another_process_has_inherited(
+    ksock: OpenKsock, child: StartChild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+
+    def be_replier() -> Ksock:
+        one = Ksock()
+        one.bind("$.Fred", replier=True)
+        heir = os.fork()
+        if heir == 0:
+            signal.pause()
+        os.write(writer, str(heir).encode())
+        return one
+
+    opener = child(be_replier)
+    heir = int(os.read(reader, 20))
+    try:
+        second = ksock()
+        opener.kill()
+        replier = second.find_replier("$.Fred")
+        assert said(lambda: second.bind("$.Fred", replier=True), errno.EADDRINUSE) == (
+            "$.Fred",
+            f"KSock {replier} is the replier for it: its opener, process {opener.pid}, has ended;"
+            f" another process has inherited it, perhaps {heir} ({command_of(heir)}),"
+            " and keeps the name until it ends",
+        )
+        for command in (["bindings"], ["bindings", "--tree"], ["stats"], ["trace", "$.Fred"]):
+            assert main(command) == 0
+            assert re.search(rf"\b{opener.pid} +{ENDED}\b", capsys.readouterr().out)
+    finally:
+        os.kill(heir, signal.SIGKILL)
+        os.close(reader)
+        os.close(writer)
+    wait_until(lambda: second.find_replier("$.Fred") is None, "it has ended, too")
 
 
 def test_what_is_not_bound(ksock: OpenKsock) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kbus._processes import command_of
+from kbus._processes import ENDED, command_of, has_ended, holders
 from tests.kernel.helpers import wait_until
 
 WAITS = "import sys\nprint(flush=True)\nsys.stdin.read()\n"
@@ -74,7 +75,45 @@ def test_a_program_keeps_its_own() -> None:
         wait_until(lambda: command_of(pid) == "sed", "it runs")
 
 
-def test_a_process_that_has_gone() -> None:
+def test_a_process_that_has_ended() -> None:
     done = subprocess.Popen([sys.executable, "-c", ""])
+    # Nobody has asked for its status yet: it is a zombie.
+    wait_until(lambda: command_of(done.pid) == ENDED, "it has ended")
+    assert has_ended(done.pid)
     done.wait()
-    wait_until(lambda: command_of(done.pid) == "?", "nobody has its number")
+    assert has_ended(done.pid)
+    assert command_of(done.pid) == ENDED
+
+
+def test_a_process_of_another_namespace() -> None:
+    assert not has_ended(0)
+    assert command_of(0) == "?"
+
+
+def test_a_process_that_may_not_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where /proc is mounted with hidepid."""
+
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    with running("sh", "-c", "echo; read line") as pid:
+        monkeypatch.setattr(Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError))
+        assert not has_ended(pid)
+        monkeypatch.setattr(os, "kill", refuse)
+        assert not has_ended(pid)
+        assert command_of(pid) == "?"
+
+
+def test_a_name_with_a_bracket(tmp_path: Path) -> None:
+    path = tmp_path / "a) Z (b"
+    path.symlink_to(shutil.which("sleep") or "")
+    with subprocess.Popen([path, "100"]) as process:
+        wait_until(lambda: command_of(process.pid) == path.name, "it runs")
+        process.kill()
+
+
+def test_who_has_a_file_open(tmp_path: Path) -> None:
+    path = tmp_path / "a file"
+    with path.open("w") as one, path.open(), subprocess.Popen(["sleep", "100"], stdout=one) as process:
+        assert holders(str(path)) == {os.getpid(): 2, process.pid: 1}
+        process.kill()

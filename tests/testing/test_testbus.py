@@ -37,6 +37,15 @@ from kbus import Ksock
 with Ksock() as ksock:
     ksock.serve("$.Double", lambda request: str(2 * float(request.data)))
 """
+INHERITED = """
+import os, sys
+from kbus import Ksock
+ksock = Ksock()
+ksock.bind("$.A", replier=True)
+if os.fork() == 0:
+    sys.stdin.read()
+os._exit(0)
+"""
 
 
 @pytest.fixture
@@ -72,6 +81,24 @@ def test_what_is_refused_is_refused_there_too(path: str) -> None:
         Ksock(5)
     with Ksock() as one, pytest.raises(OSError, match="nobody replies to it"):
         one.call("$.A")
+
+
+def test_a_replier_that_another_process_has_inherited(path: str) -> None:
+    with (
+        subprocess.Popen(
+            [*PYTHON, "-c", INHERITED], env={**os.environ, "KBUS_TEST_BUS": path}, stdin=subprocess.PIPE
+        ) as opener,
+        Ksock() as second,
+    ):
+        assert opener.wait(60) == 0
+        said = (
+            f": its opener, process {opener.pid}, has ended; another process has inherited it, and keeps the"
+        )
+        with pytest.raises(OSError, match=said):
+            second.bind("$.A", replier=True)
+        assert opener.stdin
+        opener.stdin.close()
+        wait_until(lambda: second.find_replier("$.A") is None, "that has ended, too")
 
 
 def test_bytes_of_any_value(path: str) -> None:
