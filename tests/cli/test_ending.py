@@ -8,11 +8,17 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 
 import pytest
 
+from kbus import Ksock, inspect
 from kbus.terminal import output
 from kbus.terminal.signals import EndSignals, polled
+from tests.cli.started import started
+from tests.kernel.helpers import wait_until
+
+PATIENCE = 60
 
 TWICE = """
 import os, signal, sys, time
@@ -51,6 +57,32 @@ def test_any_time_can_be_waited_for(seconds: float) -> None:
         os.close(reader)
         os.close(writer)
     assert polled(select.poll(), 0.01) == {}
+
+
+@pytest.mark.parametrize("seconds", ["2592000", "1e12"])
+def test_commands_wait_for_any_time(bus_path: str, seconds: str) -> None:
+    def command(*words: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        return started(bus_path, "-m", "kbus.cli", words[0], "--timeout", seconds, *words[1:])
+
+    def said(process: subprocess.Popen[str]) -> tuple[str, str, int]:
+        return (*process.communicate(timeout=PATIENCE), process.returncode)
+
+    with (
+        Ksock() as full,
+        command("listen", "-n", "1", "--data", "$.A") as listen,
+        command("serve", "-n", "1", "$.B", "--", "cat") as serve,
+    ):
+        wait_until(lambda: len(inspect.bindings()) == 2, "they are bound", PATIENCE)
+        full.set_max_messages(1)
+        full.bind("$.*")
+        with command("call", "$.B", "x") as call:
+            assert said(call) == ("x", "", 0)
+        assert said(serve) == ("", "", 0)
+        with command("send", "--all-or-wait", "$.A", "heard") as send:
+            wait_until(lambda: bool(inspect.stats()[0].waiting), "it waits for room", PATIENCE)
+            assert full.read_next_msg()
+            assert said(send)[1:] == ("", 0)
+        assert said(listen) == ("heard\n", "", 0)
 
 
 def test_a_wait_ends_though_the_handler_has_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

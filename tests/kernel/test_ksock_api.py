@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import signal
@@ -203,7 +204,7 @@ def test_waiting_in_vain(ksock: OpenKsock, timeout: float) -> None:
     assert ksock().wait_for_msg(timeout) is None
 
 
-@pytest.mark.parametrize("timeout", [None, PATIENCE, 1e9])
+@pytest.mark.parametrize("timeout", [None, PATIENCE, 30 * 24 * 3600, 1e12, math.inf])
 def test_waiting_for_a_message(ksock: OpenKsock, timeout: float) -> None:
     sender, listener = ksock(), ksock()
     listener.bind("$.Fred")
@@ -213,6 +214,10 @@ def test_waiting_for_a_message(ksock: OpenKsock, timeout: float) -> None:
     thread.join()
     assert message is not None
     assert message.name == "$.Fred"
+    thread = threading.Thread(target=sender.send_msg, args=[Announcement("$.Fred")])
+    thread.start()
+    assert [message.name for message in listener.receive_many(timeout)] == ["$.Fred"]
+    thread.join()
 
 
 # Full queues.

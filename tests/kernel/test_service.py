@@ -17,7 +17,17 @@ from typing import Any
 
 import pytest
 
-from kbus import Announcement, Ksock, Message, ReplierError, Request, Service, StatusError, StopServing
+from kbus import (
+    Announcement,
+    Ksock,
+    Message,
+    ReplierError,
+    Request,
+    Service,
+    StatusError,
+    StopServing,
+    aio,
+)
 from tests.kernel import stand_in
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, fails, fill, handler, names, take, texts, wait_until
@@ -52,6 +62,26 @@ class Door:
 def door(ksock: OpenKsock) -> Door:
     """A service that does not run yet."""
     return Door(ksock())
+
+
+@pytest.mark.parametrize("seconds", [30 * 24 * 3600, 1e12, math.inf])
+def test_any_time_can_be_waited_for(ksock: OpenKsock, seconds: float) -> None:
+    async def handler(request: Message) -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    async def serve_and_call() -> bytes | None:
+        async with aio.AsyncKsock() as server, aio.AsyncKsock() as asker:
+            service = aio.Service(server, "$.Async")
+            service.replier("A", time_limit=seconds)(handler)
+            async with service.running():
+                return (await asker.call("$.Async.A", timeout=seconds)).data
+
+    service = Service(ksock(), "$.Fred")
+    service.replier("A", time_limit=seconds)(handler)
+    with service.running():
+        assert ksock().call("$.Fred.A", timeout=seconds).data == b"done"
+    assert asyncio.run(serve_and_call()) == b"done"
 
 
 def test_several_names_and_plain_and_async_handlers(ksock: OpenKsock, door: Door) -> None:
