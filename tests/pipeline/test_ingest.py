@@ -193,13 +193,13 @@ def test_a_partition_is_written_by_few_tasks(spark: SparkSession, tmp_path: Path
 def test_rows_that_wait_are_bounded(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of several days is written in turns when little memory is allowed, and is the same."""
     monkeypatch.setattr(parquet, "_TOGETHER", 1000)
-    parts = parquet.Parts(tables.warehouse.root, "messages")
     places = [Partition(f"2026-03-{day:02}", 0) for day in range(1, 6)]
-    for number in range(100):
-        rows = {"rec_seq": pa.array([number]), "data": pa.array([b"x" * 90])}
-        parts.add(places[number % len(places)], rows)
-        assert parts._waiting < 1000 + 100 * len(places)
-    done = parts.close()
+    with parquet.Parts(tables.warehouse.root, "messages") as parts:
+        for number in range(100):
+            rows = {"rec_seq": pa.array([number]), "data": pa.array([b"x" * 90])}
+            parts.add(places[number % len(places)], rows)
+            assert parts._waiting < 1000 + 100 * len(places)
+        done = parts.close()
     assert [part.partition for part in sorted(done, key=lambda each: each.path)] == places
     assert all(part.rows == 20 for part in done)
 

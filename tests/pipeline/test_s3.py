@@ -15,12 +15,15 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import polars
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
 import kbus
 from kbus.pipeline.tables import schemas, stores
+from kbus.pipeline.tables.parquet import ROW_GROUP, Parts
+from kbus.pipeline.tables.parts import Partition
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture, info
@@ -139,6 +142,22 @@ def test_others_read_them_and_what_is_missing_comes_again(
     assert pipeline("check", *tables) == 0
     assert pipeline(*ingest) == 0
     assert rows(Warehouse.open(root).read(spark, "messages"), "session", "rec_seq") == before
+
+
+def test_a_task_that_fails_leaves_nothing(endpoint: str) -> None:
+    root = stores.store(f"s3://{BUCKET}/failed", "tables")
+
+    def found() -> int:
+        files = stores._s3().get_file_info(fs.FileSelector(f"{BUCKET}/failed", recursive=True))
+        return sum(each.type == fs.FileType.File for each in files)
+
+    with pytest.raises(KeyboardInterrupt), Parts(root, "messages") as parts:
+        parts.add(Partition("2026-03-01", 0), {"rec_seq": pa.array([1])})
+        parts.close()
+        parts.add(Partition("2026-03-01", 1), {"rec_seq": pa.array(range(ROW_GROUP))})
+        assert found() == 1
+        raise KeyboardInterrupt
+    assert found() == 0
 
 
 def test_of_two_writers_at_once_one_wins(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,8 @@ from pyspark.sql import SparkSession
 from kbus.pipeline.tables import schemas, steps
 from kbus.pipeline.tables.delta import Table
 from kbus.pipeline.tables.footers import stats
-from kbus.pipeline.tables.parts import WarehouseError
+from kbus.pipeline.tables.parquet import Parts, write_rows
+from kbus.pipeline.tables.parts import Part, Partition, WarehouseError
 from kbus.pipeline.tables.steps import Entry, Steps
 from kbus.pipeline.tables.warehouse import Snapshot, Warehouse
 from tests.pipeline.captures import NOON
@@ -259,3 +264,50 @@ def test_what_is_relied_on_is_on_the_disk(empty: Warehouse, monkeypatch: pytest.
     wanted = [f"{table}/_delta_log/{1:020}.json" for table in ("steps", "files")]
     assert [path for path in synced if path in wanted] == wanted
     assert synced.index("steps/_delta_log") < synced.index(wanted[1]) < synced.index("files/_delta_log")
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """A file of this process can have so many bytes. Python ignores the signal that tells of more."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+def two_partitions(root: Path) -> list[Part]:
+    with Parts(root, "messages") as parts:
+        for bucket, count in enumerate((10, 1000)):
+            rows = {"rec_seq": pa.array(range(count)), "data": pa.array(os.urandom(90) for _ in range(count))}
+            parts.add(Partition("2026-03-01", bucket), rows)
+        return parts.close()
+
+
+def a_thousand_rows(root: Path) -> list[Part]:
+    names = [each.name for each in schemas.TABLES["files"]]
+    return write_rows(root, "files", [{**dict.fromkeys(names), "size": number} for number in range(1000)])
+
+
+@pytest.mark.parametrize("write", [two_partitions, a_thousand_rows])
+def test_what_can_not_be_written_is_told_with_the_place_and_deleted(
+    tmp_path: Path, write: Callable[[Path], list[Part]]
+) -> None:
+    with room_for(5000), pytest.raises(WarehouseError) as told:
+        write(tmp_path)
+    assert re.fullmatch(
+        rf"can't write {tmp_path}/(messages|files)/\S+\.parquet: File too large", str(told.value)
+    )
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert sum(part.rows for part in write(tmp_path)) >= 1000
+
+
+def test_tables_are_where_they_were_when_the_current_directory_changes(
+    tables: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(directory(tables).parent)
+    found = Warehouse.open(directory(tables).name)
+    monkeypatch.chdir(tmp_path / "tables")
+    assert found.snapshot().of("messages") == tables.snapshot().of("messages")
+    assert len(found.rows(found.snapshot().of("messages"))) == 180

@@ -9,6 +9,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED_BY = "Caused by: "
 #: What Java puts before an exception's own name
 _PACKAGE = re.compile(r"^(?:[a-z0-9_]+\.)+(?=[A-Z])")
+#: What Python puts before the text of an exception of KBUS
+_OURS = re.compile(r"^kbus(?:\.\w+)+: ")
 
 
 def cause_of(failure: BaseException) -> str:
@@ -23,7 +25,7 @@ def cause_of(failure: BaseException) -> str:
         # What belongs to a traceback is indented, and the exception is not.
         ends = [line for line in lines[begins[-1] + 1 :] if line and not line[0].isspace()]
         if ends:
-            return ends[0]
+            return _OURS.sub("", ends[0])
     caused = [line[len(_CAUSED_BY) :] for line in lines if line.startswith(_CAUSED_BY)]
     # Py4J says first what it called.
     raised = [line[2:] for line in lines[1:2] if line.startswith(": ")]

@@ -132,8 +132,9 @@ def _match_and_write(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Write the conversations of a task, and yield which files these are."""
-    parts = Parts(root, "conversations")
-    for partition, columns in by_partition(matching.match(known, bound, batches)):
-        if partition in make:
-            parts.add(partition, columns)
-    yield told(parts.close())
+    with Parts(root, "conversations") as parts:
+        for partition, columns in by_partition(matching.match(known, bound, batches)):
+            if partition in make:
+                parts.add(partition, columns)
+        made = parts.close()
+    yield told(made)

@@ -123,7 +123,11 @@ def load(root: Store, buckets: int, todo: list[tuple[str, Range]], covered: Cove
 
     A file may have a section several times. All of it must be one part then.
     """
-    parts = Parts(root, "messages")
+    with Parts(root, "messages") as parts:
+        return _load(parts, buckets, todo, covered)
+
+
+def _load(parts: Parts, buckets: int, todo: list[tuple[str, Range]], covered: Covered) -> Loaded:
     stretches = Stretches()
     healths = []
     known: dict[str, tuple[int, Known]] = {}

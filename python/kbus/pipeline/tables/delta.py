@@ -149,7 +149,7 @@ class Table:
             )
         except CommitFailedError:
             return False
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
             raise WarehouseError(f"can't change the table {self._where}: {first_line(error)}") from error
         _sync_log(self._where, before)
         return True

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -15,8 +18,8 @@ import pyarrow.parquet as pq
 
 from ..decode.columns import Column
 from . import schemas
-from .parts import Part, Partition, WarehouseError, place_of, sync
-from .stores import Store, arrow, inside, size_of
+from .parts import Part, Partition, WarehouseError, first_line, place_of, sync
+from .stores import Store, arrow, delete, inside, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -38,10 +41,11 @@ WRITTEN = (
 
 
 class Parts:
-    """Files of a table, one for each partition, which grow as rows come. Use it with ``with``.
+    """Files of a table, one for each partition, which grow as rows come.
 
-    ``root`` is where the tables are. A file is named at random: who runs a task twice gets files
-    twice, of which one is published.
+    Use it with ``with``: an exception in there deletes all of them. ``root`` is where the tables are. A file
+    is named at random: who runs a task twice gets files twice, of which one is published. ``add`` and
+    ``close`` raise WarehouseError, with the path, if a file can't be written.
     """
 
     def __init__(self, root: Store, table: str) -> None:
@@ -51,6 +55,21 @@ class Parts:
         self._open: dict[Optional[Partition], _Growing] = {}
         self._done: list[Part] = []
         self._waiting = 0
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if error is not None:
+            for growing in self._open.values():
+                growing.discard()
+            for part in self._done:
+                delete(self._root / part.path)
 
     def add(self, partition: Optional[Partition], columns: Mapping[str, pa.Array]) -> None:
         """Add rows to a partition."""
@@ -73,10 +92,11 @@ class Parts:
         return self._done
 
     def _close(self, partition: Optional[Partition]) -> None:
-        growing = self._open.pop(partition)
+        growing = self._open[partition]
         self._waiting -= growing.waiting
         path, rows = growing.close()
         self._done.append(_part_of(self._root, self._table, path, rows, partition))
+        del self._open[partition]
 
 
 def by_partition(made: pa.Table) -> Iterator[tuple[Partition, dict[str, pa.Array]]]:
@@ -112,10 +132,11 @@ class _Growing:
         written = self.waiting
         if self._lots:
             table = pa.concat_tables(self._lots).unify_dictionaries()
-            if self._writer is None:
-                filesystem, name = arrow(self._path)
-                self._writer = pq.ParquetWriter(name, table.schema, filesystem=filesystem, **self._format)
-            self._writer.write_table(table, row_group_size=ROW_GROUP)
+            with _writing(self._path):
+                if self._writer is None:
+                    filesystem, name = arrow(self._path)
+                    self._writer = pq.ParquetWriter(name, table.schema, filesystem=filesystem, **self._format)
+                self._writer.write_table(table, row_group_size=ROW_GROUP)
             self._rows += len(table)
             self._lots, self._waiting_rows, self.waiting = [], 0, 0
         return written
@@ -123,8 +144,27 @@ class _Growing:
     def close(self) -> tuple[Store, int]:
         self.flush()
         if self._writer:
-            self._writer.close()
+            with _writing(self._path):
+                self._writer.close()
         return self._path, self._rows
+
+    def discard(self) -> None:
+        """Delete the file."""
+        if self._writer:
+            # A store would keep what it has of a file that is not closed.
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+        delete(self._path)
+
+
+@contextmanager
+def _writing(path: Store) -> Iterator[None]:
+    """Have errors of the file system name the file: Arrow's don't."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else first_line(error)
+        raise WarehouseError(f"can't write {path}: {why}") from error
 
 
 #: Numbers that ascend, or nearly: their differences are small.
@@ -157,24 +197,33 @@ def new_path(root: Store, table: str, partition: Optional[Partition] = None) -> 
 def _part_of(root: Store, table: str, path: Store, rows: int, partition: Optional[Partition] = None) -> Part:
     """Return what is to be published of a file that has been written, once it is on the disk."""
     if isinstance(path, Path):
-        sync(path)
-        for directory in path.parents:
-            sync(directory)
-            if directory == root:
-                break
+        with _writing(path):
+            sync(path)
+            for directory in path.parents:
+                sync(directory)
+                if directory == root:
+                    break
     return Part(table, inside(path, root), rows, size_of(path), partition)
 
 
 def write_rows(root: Store, table: str, rows: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Write a file of a table that has no partitions. Returns it, or nothing if there are no rows."""
+    """Write a file of a table that has no partitions. Returns it, or nothing if there are no rows.
+
+    Raises WarehouseError, with the path, if it can't be written.
+    """
     if not rows:
         return []
     path = new_path(root, table)
     schema = schemas.arrow_schema(schemas.columns_in(table))
     filesystem, name = arrow(path)
     made = pa.Table.from_pylist(list(rows), schema)
-    pq.write_table(made, name, filesystem=filesystem, compression="snappy", store_schema=False)
-    return [_part_of(root, table, path, len(rows))]
+    try:
+        with _writing(path):
+            pq.write_table(made, name, filesystem=filesystem, compression="snappy", store_schema=False)
+        return [_part_of(root, table, path, len(rows))]
+    except BaseException:
+        delete(path)
+        raise
 
 
 def read_rows(path: Store, columns: Optional[list[str]] = None) -> list[dict[str, Any]]:
@@ -201,13 +250,14 @@ def read_table(path: Store, columns: Optional[list[str]] = None, filters: Any = 
 
 def write_batches(root: Store, table: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write rows with their partitions, as a task, and yield which files these are."""
-    parts = Parts(root, table)
     # Spark says of some columns that they have no nulls.
     schema = schemas.arrow_schema((*schemas.TABLES[table], *schemas.PARTITIONS))
-    for batch in batches:
-        for partition, columns in by_partition(pa.Table.from_batches([batch]).cast(schema)):
-            parts.add(partition, columns)
-    yield told(parts.close())
+    with Parts(root, table) as parts:
+        for batch in batches:
+            for partition, columns in by_partition(pa.Table.from_batches([batch]).cast(schema)):
+                parts.add(partition, columns)
+        made = parts.close()
+    yield told(made)
 
 
 def written(table: str, rows: Iterable[Row]) -> list[Part]:

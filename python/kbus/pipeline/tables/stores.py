@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Optional, Union
 
@@ -82,6 +83,15 @@ def size_of(path: Store) -> int:
     if info.type != fs.FileType.File:
         raise FileNotFoundError(f"{path} is missing")
     return int(info.size)
+
+
+def delete(path: Store) -> None:
+    """Delete a file if it is there, and if that can be done."""
+    with suppress(OSError):
+        if isinstance(path, Path):
+            path.unlink()
+        else:
+            _s3().delete_file(path.key)
 
 
 def inside(path: Store, root: Store) -> str:

@@ -74,17 +74,17 @@ def _lots(parts: Iterable[Part]) -> list[list[Part]]:
 
 def _put_together(root: Store, table: str, lots: list[list[Part]]) -> list[Part]:
     schema = schemas.arrow_schema(schemas.TABLES[table])
-    made = []
-    for lot in lots:
-        together = Parts(root, table)
-        for part in lot:
-            with opened(root / part.path) as file:
-                for batch in file.iter_batches():
-                    # Spark wrote other types of times once.
-                    rows = pa.Table.from_batches([batch]).cast(schema)
-                    together.add(part.partition, dict(zip(rows.column_names, rows.columns)))
-        made += together.close()
-    return made
+    with Parts(root, table) as together:
+        for lot in lots:
+            for part in lot:
+                with opened(root / part.path) as file:
+                    for batch in file.iter_batches():
+                        # Spark wrote other types of times once.
+                        rows = pa.Table.from_batches([batch]).cast(schema)
+                        together.add(part.partition, dict(zip(rows.column_names, rows.columns)))
+            # The next lot may be of the same partition.
+            together.close()
+        return together.close()
 
 
 def _shorten(warehouse: Warehouse, snapshot: Snapshot) -> None:
