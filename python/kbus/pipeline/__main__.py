@@ -3,7 +3,8 @@
 
 import sys
 
-from .cli import main
+# Absolute: for spark-submit this file is in no package.
+from kbus.pipeline.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())
