@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyspark
@@ -18,12 +22,19 @@ from kbus import Announcement, MessageId, Request
 from kbus.pipeline.cli import main
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
-from tests.pipeline.captures import capture
+from tests.pipeline.captures import capture, info
 from tests.pipeline.conftest import OPTIONS, Fleet
 from tests.pipeline.test_ingest import MANY
+from tests.pipeline.warehouses import asked
 
 PIPELINE = [sys.executable, "-m", "kbus.pipeline"]
 SPARK = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
+#: Root in namespaces of its own, where these may be made
+ROOT = ["unshare", "--user", "--map-root-user", "--mount", "--uts"]
+MAY_BE_ROOT = (
+    subprocess.run([*ROOT, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
+)
+NAMELESS = [*ROOT, "sh", "-c", 'hostname nowhere.invalid && exec "$@"', "sh"] if MAY_BE_ROOT else []
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -38,11 +49,66 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def test_it_starts_spark(captures: Path, tmp_path: Path) -> None:
-    words = ["--master", "local[2]", "--tables", str(tmp_path / "tables"), str(captures)]
-    done = run(*PIPELINE, "ingest", *SPARK, *words)
-    assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"ingest: \d+ files .*\n", done.stdout)
+def begin(captures: Path, where: Path, *more: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """Begin a `run` in a directory, and return the process, which heads a group, as for a terminal."""
+    places = ["--tables", "tables", "--output", "report.html", str(captures)]
+    command = [*before, *PIPELINE, "run", "--quiet", *SPARK, *more, *places]
+    environment = {**os.environ, "PYTHONPATH": str(Path(kbus.__file__).parent.parent)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, cwd=where, env=environment, start_new_session=True
+    )
+
+
+def check_interrupted(process: subprocess.Popen[str]) -> None:
+    """Press ctrl-C: the command says so, nothing else, and Java ends too."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert said == "kbus-pipeline run: interrupted\n"
+    assert process.returncode == 130
+    deadline = time.monotonic() + 300
+    while run("pgrep", "--pgroup", str(process.pid), "--runstates", "DRS").returncode == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_it_starts_spark_and_is_interrupted(captures: Path, tmp_path: Path) -> None:
+    """Java says nothing. Executors have directories of their own, and the machine's name has no address."""
+    cluster = ["--master", "local-cluster[1,1,512]", "--conf", "spark.executor.memory=512m"]
+    process = begin(captures, tmp_path, *cluster, before=NAMELESS)
+    assert process.stdout
+    first = process.stdout.readline()
+    check_interrupted(process)
+    said = re.fullmatch(r"ingest: \d+ files .*; ([\d,]+) messages; .*\n", first)
+    warehouse = Warehouse.open(str(tmp_path / "tables"))
+    found = warehouse.rows(warehouse.snapshot().of("messages"), ["rec_seq"])
+    assert said and said[1] == f"{len(found):,}"
+
+
+def java_is_there(process: subprocess.Popen[str], tables: Path) -> bool:
+    who = ["--parent", str(process.pid), "--full", "org.apache.spark.deploy.SparkSubmit"]
+    return run("pgrep", *who).returncode == 0
+
+
+def ingest_writes(process: subprocess.Popen[str], tables: Path) -> bool:
+    return any(tables.glob("messages/*/*/*.parquet"))
+
+
+def report_is_next(process: subprocess.Popen[str], tables: Path) -> bool:
+    assert process.stdout
+    return process.stdout.readline().startswith("aggregate: ")
+
+
+@pytest.mark.long("starts Spark each time")
+@pytest.mark.parametrize("has_come", [java_is_there, ingest_writes, report_is_next])
+def test_interrupted_anywhere(
+    captures: Path, tmp_path: Path, has_come: Callable[[subprocess.Popen[str], Path], bool]
+) -> None:
+    process = begin(captures, tmp_path, "--master", "local[2]")
+    while not has_come(process, tmp_path / "tables"):
+        assert process.poll() is None
+        time.sleep(0.01)
+    check_interrupted(process)
 
 
 def test_run_does_everything_and_says_what(whole_fleet: Fleet) -> None:
@@ -70,11 +136,12 @@ def test_below_spark_submit(captures: Path, tmp_path: Path) -> None:
     script = str(Path(kbus.pipeline.__file__).parent / "__main__.py")
     settings = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]
     done = run(
-        submit, "--master", "local[2]", *settings, script,
+        submit, "--master", "local[2]", "--conf", "spark.log.level=INFO", *settings, script,
         "ingest", "--tables", str(tmp_path / "tables"), str(captures),
         PYSPARK_PYTHON=sys.executable,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert 'Setting Spark log level to "INFO"' in done.stderr, "what was said to spark-submit holds"
     assert re.search(r"^ingest: \d+ files", done.stdout, re.MULTILINE)
 
 
@@ -106,6 +173,11 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
         (["aggregate", "--tables", "s3a://bucket/t"], "s3a://bucket/t: tables must be in a directory"),
         (["ingest", "--tables", "{tmp}/t", "s3a://bucket/t"], "s3a://bucket/t: recordings must be in a"),
         (["run", "--tables", "{tmp}/t", "--output", "s3://b/o", __file__], "s3://b/o: a report must be in a"),
+        (
+            ["run", "--tables", "{tmp}/t", "--output", "{tmp}/no/o", __file__],
+            "there is no directory {tmp}/no to",
+        ),
+        (["report", "--tables", "{tmp}/t", "--output", "{tmp}/no/o"], "there is no directory {tmp}/no to"),
         (["stream", "--tables", "{tmp}/t", "hdfs:/inbox"], "hdfs:/inbox: recordings must be in a directory"),
     ],
 )
@@ -114,6 +186,7 @@ def test_what_can_not_be_done_is_said(
 ) -> None:
     assert main([word.format(tmp=tmp_path) for word in words]) == 1
     assert says.format(tmp=tmp_path) in capsys.readouterr().err
+    assert not any(tmp_path.iterdir()), "nothing has been done"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +221,32 @@ def test_without_java(tmp_path: Path) -> None:
     old.chmod(0o755)
     done = run(*command, JAVA_HOME=str(tmp_path))
     assert done.returncode == 1 and f"{old} is Java 1.8: Spark needs Java 17 or later" in done.stderr
+
+
+def test_without_an_address(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machines of a cluster must find this one."""
+    (tmp_path / "a.pcapng").write_bytes(capture(MANY))
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    monkeypatch.setattr(socket, "gethostname", lambda: "nowhere.invalid")
+    places = ["--tables", str(tmp_path / "tables"), str(tmp_path / "a.pcapng")]
+    assert main(["ingest", "--master", "spark://127.0.0.1:1", *places]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "this machine's name, nowhere.invalid, has no address: write it into /etc/hosts, or set" in said
+
+
+@pytest.mark.skipif(not MAY_BE_ROOT, reason="mounts are not permitted here")
+def test_without_a_place_for_libraries(tmp_path: Path) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture(MANY))
+    noexec = tmp_path / "noexec"
+    noexec.mkdir()
+    script = f'mount -t tmpfs -o noexec none {noexec} && exec "$@"'
+    ingest = [*PIPELINE, "ingest", "--tables", str(tmp_path / "tables"), str(tmp_path / "a.pcapng")]
+    done = run(*ROOT, "sh", "-c", script, "sh", *ingest, TMPDIR=str(noexec))
+    assert done.returncode == 1
+    (said,) = done.stderr.splitlines()
+    assert f"temporary directory, {noexec}, which is mounted noexec: set TMPDIR to another" in said
 
 
 def test_not_a_capture(
@@ -200,21 +299,30 @@ def test_what_fails_in_a_task_is_said(
     assert f"{tables}/{broken}" in said
 
 
-SMALL = ["unshare", "--user", "--map-root-user", "--mount"]
-
-
 @pytest.mark.long("starts Spark")
-@pytest.mark.skipif(
-    subprocess.run([*SMALL, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
-    reason="mounts are not permitted here",
-)
+@pytest.mark.skipif(not MAY_BE_ROOT, reason="mounts are not permitted here")
 def test_a_disk_that_is_full_is_said(tmp_path: Path) -> None:
-    (tmp_path / "a.pcapng").write_bytes(capture([Announcement("$.A", os.urandom(200)) for _ in range(3000)]))
-    tables = tmp_path / "tables"
-    tables.mkdir()
-    script = f'mount -t tmpfs -o size=256k none {tables} && "$@"'
-    ingest = [*PIPELINE, "ingest", "--quiet", *SPARK, "--master", "local[1]", "--tables", str(tables)]
-    done = run(*SMALL, "sh", "-c", script, "sh", *ingest, str(tmp_path / "a.pcapng"))
-    assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith("kbus-pipeline ingest: ") and "No space left on device" in said
+    """Until there is room, each command says where there is none, and leaves no file that is not whole."""
+    disk, captures = tmp_path / "disk", tmp_path / "captures"
+    disk.mkdir()
+    captures.mkdir()
+    noise = [Announcement("$.A", os.urandom(200)) for _ in range(300)]
+    for device in ("pump", "valve"):
+        (captures / f"{device}.pcapng").write_bytes(capture([*noise, *asked(range(1, 100))], info(device)))
+    script = f'mount -t tmpfs -o size=2m none {disk} && exec "$@"'
+    command = [sys.executable, "-m", "tests.pipeline.full", str(disk), str(captures)]
+    done = run(*ROOT, "sh", "-c", script, "sh", *command)
+    assert done.returncode == 0, done.stderr
+    attempts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["step"] for each in attempts if not each["status"]] == [
+        "ingest",
+        "conversations",
+        "aggregate",
+    ]
+    failed = [each for each in attempts if each["status"]]
+    assert len(failed) > 5
+    for each in failed:
+        (said,) = each["said"]
+        assert said.startswith(f"kbus-pipeline {each['step']}: can't ") and f" {disk}/tables/" in said
+        assert "No space left on device" in said
+        assert each["broken"] == []

@@ -3,19 +3,24 @@
 
 What was done goes to stdout, progress and complaints to stderr. The exit status is 0 if it was done, also
 when SIGINT or SIGTERM ended ``stream``; 1 if it failed, and stderr says why; 2 if the command line is wrong;
-3 if the report was written, and a verdict of it is at least as bad as ``--fail-on`` says.
+3 if the report was written, and a verdict of it is at least as bad as ``--fail-on`` says; 130 if SIGINT ended
+another command.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from importlib import import_module
 from typing import Optional
 
 from ..terminal.options import Parser, Subparsers
 from ..terminal.output import printable
-from .causes import cause_of
+from .source.causes import cause_of
+
+#: Exit status as shells have it for what SIGINT ended
+_INTERRUPTED = 130
 
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line."
 _REPORT_EPILOG = (
@@ -29,6 +34,16 @@ def main(argv: Optional[list[str]] = None) -> int:
         args = parser().parse_args(argv)
     except SystemExit as wanted:
         return int(wanted.code or 0)
+    # Py4J would log exceptions that are told below, with where in its program they were.
+    logging.basicConfig(handlers=[logging.NullHandler()])
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         # Spark takes seconds to import.
         commands = import_module(".tables.sql" if args.command == "sql" else ".commands", __package__)
@@ -40,9 +55,6 @@ def main(argv: Optional[list[str]] = None) -> int:
         return status
     except commands.FAILURES as failure:
         print(f"kbus-pipeline {args.command}: {printable(cause_of(failure))}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"kbus-pipeline {args.command}: interrupted", file=sys.stderr)
         return 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from .report.scope import Scope
 from .report.thresholds import RED, UNKNOWN, YELLOW, Thresholds, load
 from .report.words import count
 from .source import session
+from .source.surroundings import NoSpark
 from .tables import schemas
 from .tables.check import check
 from .tables.parts import WarehouseError
@@ -45,7 +47,7 @@ FAILURES = (
     Py4JError,
     PySparkException,
     WarehouseError,
-    session.NoSpark,
+    NoSpark,
     ValueError,
 )
 
@@ -72,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
         args.output = local(args.output, "a report")
         if args.output.suffix == ".json":
             raise CommandError(f"{args.output}: the verdicts for programs would be in the same file")
+        if not os.access(args.output.parent, os.W_OK):
+            raise CommandError(f"there is no directory {args.output.parent} to which a report can be written")
         args.thresholds = load(Path(args.thresholds)) if args.thresholds else Thresholds()
     if hasattr(args, "inbox"):
         args.inbox = local(args.inbox, "recordings")
@@ -98,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
                 done = _DO[step](spark, warehouse, args, scopes)
             print(done, flush=True)
     finally:
-        spark.stop()
+        # Java ends with this program anyway, and a connection to it that was broken off may be of no use.
+        with contextlib.suppress(Py4JError, OSError):
+            spark.stop()
     return _TOO_BAD if getattr(args, "too_bad", False) else 0
 
 
