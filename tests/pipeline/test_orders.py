@@ -16,8 +16,9 @@ from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline import fleet
 from tests.pipeline.captures import NOON, capture
 from tests.pipeline.test_fleet import rows
+from tests.pipeline.test_upgrade import as_before
 
-STEPS = ("ingest", "stream", "conversations", "aggregate")
+STEPS = ("ingest", "stream", "conversations", "aggregate", "tidy", "repair")
 #: Seconds after midnight UTC at which the recordings of the walk begin: they go on to the next day.
 EVENING = 43_180
 
@@ -34,11 +35,21 @@ class Pipeline:
             "stream": ["--once", str(self.inbox)],
             "report": ["--output", str(where / "report.html")],
         }
+        self._chance = random.Random(1)
 
     def do(self, *steps: str) -> None:
         for step in steps:
-            words = [step, "--quiet", "--tables", str(self.tables), *self._more.get(step, [])]
+            if step == "repair":
+                self._lose_a_file()
+            quiet = [] if step in ("repair", "upgrade") else ["--quiet"]
+            words = [step, *quiet, "--tables", str(self.tables), *self._more.get(step, [])]
             assert self._command(*words) == 0, step
+
+    def _lose_a_file(self) -> None:
+        snapshot = Warehouse.open(str(self.tables)).snapshot()
+        # Nothing can bring back `stretches`.
+        parts = [part for table in schemas.TABLES if table != "stretches" for part in snapshot.of(table)]
+        (self.tables / self._chance.choice(parts).path).unlink()
 
 
 def round_trip(steps: Sequence[str], seed: int) -> list[str]:
@@ -75,6 +86,13 @@ def test_each_step_after_each(spark: SparkSession, pipeline: Callable[..., int],
     run, straight = Pipeline(pipeline, tmp_path / "any"), Pipeline(pipeline, tmp_path / "straight")
     # Before there is anything, a step has nothing to do.
     (run.inbox / "nothing.pcapng").write_bytes(capture([]))
+    run.do("ingest")
+    # An earlier version has begun.
+    name, _, raw = coming[0]
+    (run.inbox / name).write_bytes(raw)
+    run.do("stream", "conversations", "aggregate")
+    as_before(Warehouse.open(str(run.tables)))
+    run.do("upgrade")
     to_report = {"ingest", "stream"}
     for step in round_trip(STEPS, seed=1):
         if step in ("ingest", "stream") and coming:
@@ -89,7 +107,8 @@ def test_each_step_after_each(spark: SparkSession, pipeline: Callable[..., int],
     for name, final, raw in coming:
         (run.inbox / name).write_bytes(raw)
         (run.inbox / name).rename(run.inbox / final)
-    run.do("stream", "conversations", "aggregate")
+    # What was lost with a file, only `ingest` brings back.
+    run.do("stream", "ingest", "conversations", "aggregate")
     straight.inbox.rmdir()
     captures.rename(straight.inbox)
     straight.do("ingest", "conversations", "aggregate")

@@ -42,7 +42,7 @@ def as_before(tables: Warehouse) -> None:
             "partition": place,
         }
 
-    create = {"step": "create", "add": [], "remove": [], "note": {"buckets": 2}}
+    create = {"step": "create", "add": [], "remove": [], "note": {"buckets": tables.snapshot().buckets}}
     said = [create] + [
         {
             "step": entry.step,
