@@ -18,6 +18,7 @@ from kbus.pipeline.tables import parquet, tasks
 from kbus.pipeline.tables.parts import Partition
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import NOON, capture, info
+from tests.pipeline.warehouses import directory
 
 DAY = 86_400 * 10**9
 MANY = [Announcement("$.Count", str(number)) for number in range(40)]
@@ -145,6 +146,7 @@ def test_strict_makes_damage_an_error_and_takes_nothing(tables: Tables) -> None:
     with pytest.raises(NotHealthy, match=r"torn.pcapng is torn at byte \d+: the file ends inside a block"):
         tables.ingest(strict=True)
     assert tables.numbers() == []
+    assert not list(directory(tables.warehouse).glob("messages/*/*/*.parquet"))
 
 
 @pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["file", "gzip of nothing"])

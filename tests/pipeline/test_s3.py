@@ -158,6 +158,12 @@ def test_a_task_that_fails_leaves_nothing(endpoint: str) -> None:
         assert found() == 1
         raise KeyboardInterrupt
     assert found() == 0
+    with Parts(root, "messages") as parts:
+        for bucket in range(2):
+            parts.add(Partition("2026-03-01", bucket), {"rec_seq": pa.array([1])})
+        one, _ = parts.close()
+    stores.delete_below(root, one.path.rsplit("/", 1)[1][:12])
+    assert found() == 1
 
 
 def test_of_two_writers_at_once_one_wins(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

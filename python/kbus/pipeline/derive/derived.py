@@ -14,7 +14,7 @@ from ..decode.columns import SESSION
 from ..source.session import suit
 from ..tables import schemas
 from ..tables.buckets import bucket_of
-from ..tables.parquet import WRITTEN, write_batches, written
+from ..tables.parquet import WRITTEN, all_or_none, write_batches, written
 from ..tables.parts import Part, Partition
 from ..tables.steps import Entry
 from ..tables.warehouse import Warehouse
@@ -76,12 +76,13 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     # Of the others, the events are in partitions that stay.
     to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
-    entry.add = write_conversations(
-        warehouse.root, messages, read, found, snapshot.buckets, stale.make, within
-    )
     all_events = events(messages, holes.frame(spark, to_make), snapshot.buckets)
     made = all_events if stale.make == stale.read else _only(all_events, stale.make)
-    entry.add += _write(warehouse, "events", made)
+    with all_or_none(spark, warehouse.root):
+        entry.add = write_conversations(
+            warehouse.root, messages, read, found, snapshot.buckets, stale.make, within
+        )
+        entry.add += _write(warehouse, "events", made)
     for table in ("conversations", "events"):
         entry.remove += snapshot.of(table, stale.make)
     warehouse.commit(entry, snapshot)
@@ -103,20 +104,21 @@ def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
     done = Derived()
     all_stale: set[Partition] = set()
     sessions = warehouse.read_parts(spark, "stretches", snapshot.of("stretches")).select(*_SESSION).distinct()
-    for aggregate in AGGREGATES:
-        if entries is None:
-            stale = frozenset(part.partition for part in snapshot.of(aggregate.source) if part.partition)
-        else:
-            stale = changed(entries, aggregate.source)
-        if not stale:
-            continue
-        all_stale |= stale
-        read = snapshot.of(aggregate.source, stale)
-        done.has_read(read)
-        suit(spark, sum(part.rows for part in read))
-        entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
-        for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
-            entry.remove += snapshot.of(table, stale)
+    with all_or_none(spark, warehouse.root):
+        for aggregate in AGGREGATES:
+            if entries is None:
+                stale = frozenset(part.partition for part in snapshot.of(aggregate.source) if part.partition)
+            else:
+                stale = changed(entries, aggregate.source)
+            if not stale:
+                continue
+            all_stale |= stale
+            read = snapshot.of(aggregate.source, stale)
+            done.has_read(read)
+            suit(spark, sum(part.rows for part in read))
+            entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
+            for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
+                entry.remove += snapshot.of(table, stale)
     if all_stale:
         warehouse.commit(entry, snapshot)
     done.partitions = len(all_stale)

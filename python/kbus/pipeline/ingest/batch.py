@@ -22,7 +22,7 @@ from ..decode.paths import uploads
 from ..source.streaming import FORGOTTEN
 from ..tables import tasks
 from ..tables.buckets import bucket_of
-from ..tables.parquet import write_rows
+from ..tables.parquet import all_or_none, write_rows
 from ..tables.parts import Part
 from ..tables.steps import Entry
 from ..tables.warehouse import Snapshot, Warehouse
@@ -137,26 +137,27 @@ def take(
     groups = tasks.grouped(work, lambda item: item[2], split)
     items = [[(path, part) for path, part, _ in group] for group in groups]
     function = partial(load, warehouse.root, snapshot.buckets, covered=known)
-    loaded = tasks.run(spark, function, items, "writing messages")
-    health = merged_health(loaded)
-    rows = [file_row(each, health.get(each.upload.path)) for each in some]
-    if strict:
-        _check(rows, health)
-    for row in rows:
-        done.messages += row["messages"]
-        done.known_messages += row["known"]
-        done.damaged += row["damaged"]
-        done.skipped += row["skipped"]
-    stretches = [row for each in loaded for row in each.stretches]
     entry = Entry("ingest" if note is None else "stream", note=note or {})
-    entry.add += [part for each in loaded for part in each.parts]
-    entry.add += write_rows(warehouse.root, "stretches", stretches)
-    others: list[dict[str, Any]] = []
-    if note is not None:
-        entry.remove, earlier, others = _earlier_rows(warehouse, snapshot, {row["path"] for row in rows})
-        rows = [reduce(_both, reversed(earlier[row["path"]]), row) for row in rows]
-        done.said += [text for row in rows for text in _complaint(row, earlier[row["path"]])]
-    entry.add += write_rows(warehouse.root, "files", [*rows, *others])
+    with all_or_none(spark, warehouse.root):
+        loaded = tasks.run(spark, function, items, "writing messages")
+        health = merged_health(loaded)
+        rows = [file_row(each, health.get(each.upload.path)) for each in some]
+        if strict:
+            _check(rows, health)
+        for row in rows:
+            done.messages += row["messages"]
+            done.known_messages += row["known"]
+            done.damaged += row["damaged"]
+            done.skipped += row["skipped"]
+        entry.add += [part for each in loaded for part in each.parts]
+        stretches = [row for each in loaded for row in each.stretches]
+        entry.add += write_rows(warehouse.root, "stretches", stretches)
+        others: list[dict[str, Any]] = []
+        if note is not None:
+            entry.remove, earlier, others = _earlier_rows(warehouse, snapshot, {row["path"] for row in rows})
+            rows = [reduce(_both, reversed(earlier[row["path"]]), row) for row in rows]
+            done.said += [text for row in rows for text in _complaint(row, earlier[row["path"]])]
+        entry.add += write_rows(warehouse.root, "files", [*rows, *others])
     snapshot = warehouse.commit(entry, snapshot)
     done.files += len(some)
     done.bytes += sum((part.end or each.upload.size) - part.begin for each in some for part in each.ranges)

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from ..decode.columns import Column
 from . import schemas
 from .parts import Part, Partition, WarehouseError, first_line, place_of, sync
-from .stores import Store, arrow, delete, inside, size_of
+from .stores import Store, arrow, delete, delete_below, inside, size_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import Row, SparkSession
 
 #: Rows of a partition that are kept in memory until they are written together
 ROW_GROUP = 128 << 10
@@ -30,6 +30,8 @@ ROW_GROUP = 128 << 10
 _TOGETHER = 256 << 20
 #: Partitions that a task writes to at a time. A device whose clock jumps about could open any number.
 _OPEN = 256
+#: Spark's property that tells tasks how the names of their files begin
+_LOT = "kbus.lot"
 #: A file that a task has written
 WRITTEN = (
     Column("path", "string", "as in Part"),
@@ -191,7 +193,28 @@ def _format(columns: Sequence[Column]) -> dict[str, Any]:
 
 def new_path(root: Store, table: str, partition: Optional[Partition] = None) -> Store:
     """Return where to write a new file."""
-    return place_of(root, table, partition) / f"{secrets.token_hex(12)}.parquet"
+    # Who only reads should not wait for it.
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    lot = (task and task.getLocalProperty(_LOT)) or ""
+    return place_of(root, table, partition) / f"{lot}{secrets.token_hex(12)}.parquet"
+
+
+@contextmanager
+def all_or_none(spark: SparkSession, root: Store) -> Iterator[None]:
+    """Delete all that tasks have written to tables in here if there is an exception.
+
+    Spark kills those that still run when one fails, so that these can't do it. To be left before a step is
+    published.
+    """
+    lot = f"{secrets.token_hex(6)}-"
+    spark.sparkContext.setLocalProperty(_LOT, lot)
+    try:
+        yield
+    except BaseException:
+        delete_below(root, lot)
+        raise
 
 
 def _part_of(root: Store, table: str, path: Store, rows: int, partition: Optional[Partition] = None) -> Part:

@@ -94,6 +94,15 @@ def delete(path: Store) -> None:
             _s3().delete_file(path.key)
 
 
+def delete_below(directory: Store, begin: str) -> None:
+    """Delete the files whose names begin so, as far as that can be done."""
+    filesystem, name = arrow(directory)
+    with suppress(OSError):
+        for found in filesystem.get_file_info(fs.FileSelector(name, recursive=True)):
+            if found.base_name.startswith(begin):
+                filesystem.delete_file(found.path)
+
+
 def inside(path: Store, root: Store) -> str:
     """Return the path of a file as seen from a directory in which it is."""
     return str(path).removeprefix(f"{root}/")

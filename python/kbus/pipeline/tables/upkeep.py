@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from . import schemas, tasks
 from .delta import Table
-from .parquet import Parts, opened
+from .parquet import Parts, all_or_none, opened
 from .parts import Part, Partition
 from .steps import STEPS, Entry, Steps
 from .stores import Store
@@ -48,7 +48,8 @@ def tidy(spark: SparkSession, warehouse: Warehouse) -> Tidied:
         if lots:
             together = tasks.grouped(lots, lambda lot: sum(part.bytes for part in lot), _LARGE, _LOTS)
             function = partial(_put_together, warehouse.root, table)
-            made = tasks.run(spark, function, together, f"putting files of {table} together")
+            with all_or_none(spark, warehouse.root):
+                made = tasks.run(spark, function, together, f"putting files of {table} together")
             add, remove = [part for each in made for part in each], [part for lot in lots for part in lot]
             warehouse.commit(Entry("tidy", add, remove, is_data=False), snapshot)
             done.before += len(remove)
