@@ -10,8 +10,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib.image
 import numpy as np
+from PIL import Image
 
 #: The report lets no script run but its own.
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
@@ -72,7 +72,7 @@ class Chromium:
         )
         size = f"--window-size={max(width, 500)},{height}"
         self._run(size, *options, f"--screenshot={path}", outer.as_uri())
-        pixels = matplotlib.image.imread(path)[::3, :width:3]
+        pixels = np.asarray(Image.open(path))[::3, :width:3]
         return Picture(path, len(np.unique(pixels.reshape(-1, pixels.shape[-1]), axis=0)))
 
     def pdf(self, page: Path) -> Path:

@@ -155,10 +155,16 @@ def test_charts_have_their_numbers_and_a_picture() -> None:
             assert len(found[name][line.label]) == 299 and found[name][line.label].count(None) == 3
 
 
-@pytest.mark.parametrize("hours", [5, 96])
-def test_charts_have_few_dates_that_are_round(hours: int) -> None:
-    """Also if matplotlib has no interval for it, of which it warns, and warnings are errors."""
-    assert plot(text_of(fleet(devices=1, hours=hours)), charts.CHARTS["messages"].title)
+@pytest.mark.parametrize(
+    ("hours", "dates"),
+    [
+        (5, ["2026-03-01 13:00", "14:00", "15:00", "16:00"]),
+        (96, ["2026-03-02", "12:00", "2026-03-03", "12:00", "2026-03-04", "12:00", "2026-03-05"]),
+    ],
+)
+def test_charts_have_few_dates_that_are_round(hours: int, dates: list[str]) -> None:
+    words = plot(text_of(fleet(devices=1, hours=hours)), charts.CHARTS["messages"].title)
+    assert words[-len(dates) :] == dates and len(words) <= len(dates) + 7
 
 
 def test_what_never_happened_has_no_chart() -> None:
