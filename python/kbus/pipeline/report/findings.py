@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Optional
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from . import answers, devices, words
@@ -65,14 +65,17 @@ def gather(
     of_all: dict[str, Row] = {}
 
     def top(name: str, rows: DataFrame, *order: Any, most: int = MOST, **values: Column) -> list[Row]:
-        rows = rows.cache()
-        try:
-            sums = (value.alias(key) for key, value in values.items())
-            of_all[name] = one(rows.agg(F.count("*").alias("rows"), *sums))
-            totals[name] = of_all[name]["rows"]
-            return [row.asDict() for row in rows.orderBy(*order).limit(most).collect()]
-        finally:
-            rows.unpersist()
+        # In one query: each row has what holds for all.
+        everything = Window.partitionBy(F.lit(1))
+        whole = {"rows": F.count("*"), **values}
+        rows = rows.withColumn(
+            "whole", F.struct(*(each.over(everything).alias(key) for key, each in whole.items()))
+        )
+        found = [row.asDict() for row in rows.orderBy(*order).limit(most).collect()]
+        wholes = [row.pop("whole").asDict() for row in found]
+        of_all[name] = {key: wholes[0][key] or 0 if wholes else 0 for key in whole}
+        totals[name] = of_all[name]["rows"]
+        return found
 
     def one(rows: DataFrame) -> Row:
         return {key: value or 0 for key, value in rows.collect()[0].asDict().items()}
