@@ -140,7 +140,7 @@ def _aggregate(
 def _named(rows: DataFrame, sessions: DataFrame, table: str) -> DataFrame:
     """Return the rows with what their session says, in the order of the table's columns."""
     names = [each.name for each in schemas.TABLES[table]]
-    return rows.join(F.broadcast(sessions), "session").select(*names, *_PLACE)
+    return rows.join(sessions, "session").select(*names, *_PLACE)
 
 
 def _only(rows: DataFrame, partitions: Iterable[Partition]) -> DataFrame:

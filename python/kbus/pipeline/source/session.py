@@ -20,8 +20,16 @@ from . import surroundings
 from .causes import cause_of
 from .data_source import register
 
-#: Rows from which on it pays to compile a query
+#: Rows from which on it pays to compile a query, and to share its work out
 _PAYS = 500_000
+#: Settings for fewer rows, and Spark's own
+_FOR_FEW = {
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+    "spark.sql.adaptive.enabled": ("false", "true"),
+    "spark.sql.shuffle.partitions": ("1", "200"),
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
+}
 
 #: Nobody waits for a pause of Java's, and a collector that makes it short costs a seventh more in all.
 _JAVA = "-XX:+UseParallelGC"
@@ -88,10 +96,11 @@ def start(
 
 
 def suit(spark: SparkSession, rows: int) -> None:
-    """Have Spark compile what it does from now on only if there are so many rows that it pays.
+    """Have Spark do what it does from now on as it is quickest for so many rows.
 
-    It takes longer to compile a query than to interpret it for the recording of one device.
+    For few, a single task is quicker than several that share them, and to interpret a query quicker than to
+    compile it.
     """
-    pays = rows >= _PAYS
-    spark.conf.set("spark.sql.codegen.wholeStage", pays)
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if pays else "NO_CODEGEN")
+    given = spark.sparkContext.getConf()
+    for key, (few, default) in _FOR_FEW.items():
+        spark.conf.set(key, few if rows < _PAYS else given.get(key, default))

@@ -35,6 +35,8 @@ OLD_LOG = "_log"
 _FORMAT_KEY, _BUCKETS_KEY = "kbus.format", "kbus.buckets"
 #: How often a step is put into a table that others change, before that is an error
 _TRIES = 100
+#: Bytes of a table that a single task reads
+_FEW = 16 << 20
 
 
 @dataclass
@@ -170,12 +172,15 @@ class Warehouse:
         found = list(found)
         schema = schemas.spark_schema(delta.columns_of(table))
         if not found:
-            return spark.createDataFrame([], schema)
+            # Spark knows that nothing comes of it.
+            return spark.createDataFrame([], schema).where("false")
         parts.check(self.root, found)
         if not isinstance(self.root, Path):
             return fetched(spark, self.root, table, found)
         paths = [f"file://{self.root / part.path}" for part in found]
-        return spark.read.schema(schema).option("basePath", f"file://{self.root / table}").parquet(*paths)
+        rows = spark.read.schema(schema).option("basePath", f"file://{self.root / table}").parquet(*paths)
+        # What a single task has, need not be shuffled.
+        return rows.coalesce(1) if sum(part.bytes for part in found) < _FEW else rows
 
     def rows(self, found: Iterable[Part], columns: Optional[list[str]] = None) -> list[dict[str, Any]]:
         """Return the rows of these files without Spark, all columns or these: for tables with few rows."""
