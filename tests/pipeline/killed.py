@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from kbus.pipeline import cli, commands
 from kbus.pipeline.source import session
+from kbus.pipeline.source.java import Work
 from tests.pipeline.conftest import OPTIONS
 
 
@@ -27,8 +28,8 @@ def main(words: list[str]) -> int:
     """Run it, and return its exit status."""
     begin = session.start
 
-    def start(name: str, master: str | None, options: Mapping[str, str]) -> SparkSession:
-        spark = begin(name, master or "local[2]", {**OPTIONS, **options})
+    def start(name: str, master: str | None, options: Mapping[str, str], work: Work) -> SparkSession:
+        spark = begin(name, master or "local[2]", {**OPTIONS, **options}, work)
         print("ready", flush=True)
         return spark
 

@@ -25,7 +25,7 @@ from .report.scope import Scope
 from .report.thresholds import RED, UNKNOWN, YELLOW, Thresholds, load
 from .report.words import count
 from .source import session
-from .source.surroundings import NoSpark
+from .source.java import NoSpark, Work
 from .tables import schemas
 from .tables.check import check
 from .tables.parts import WarehouseError
@@ -54,6 +54,8 @@ FAILURES = (
 
 #: Exit status as argparse has it
 _WRONG_COMMAND_LINE = 2
+#: Bytes of a message in a capture, about, and messages for which it pays to have Java compile well
+_MESSAGE, _MUCH = 150, 10_000_000
 #: Exit status if a verdict is as bad as --fail-on says
 _TOO_BAD = 3
 
@@ -93,7 +95,8 @@ def run(args: argparse.Namespace) -> int:
         if hasattr(args, "buckets")
         else Warehouse.open(args.tables)
     )
-    spark = session.start("kbus-pipeline", args.master, dict(args.conf))
+    work = Work(_is_little(args, warehouse), needs_most=args.command in ("run", "report"))
+    spark = session.start("kbus-pipeline", args.master, dict(args.conf), work)
     try:
         if args.command not in ("report", "tidy"):
             clear(warehouse)
@@ -101,10 +104,12 @@ def run(args: argparse.Namespace) -> int:
             with _shown(spark, step, args.quiet) as args.progress:
                 done = _DO[step](spark, warehouse, args, scopes)
             print(done, flush=True)
-    finally:
+    except BaseException:
         # Java ends with this program anyway, and a connection to it that was broken off may be of no use.
         with contextlib.suppress(Py4JError, OSError):
             spark.stop()
+        raise
+    session.stop(spark)
     return _TOO_BAD if getattr(args, "too_bad", False) else 0
 
 
@@ -125,6 +130,14 @@ def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[Progress]:
     spark.sparkContext.setJobDescription(step)
     with Progress(spark, step, quiet) as progress:
         yield progress
+
+
+def _is_little(args: argparse.Namespace, warehouse: Warehouse) -> bool:
+    """Return whether there is so little to do that Java need not compile well for it."""
+    if args.command == "stream":
+        return False
+    captures = sum(each.size for where in getattr(args, "captures", []) for each in uploads(where))
+    return captures // _MESSAGE + sum(part.rows for part in warehouse.snapshot().of("messages")) < _MUCH
 
 
 def _check_captures(where: str) -> None:

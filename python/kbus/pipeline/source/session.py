@@ -9,14 +9,14 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import kbus
 
-from . import surroundings
+from . import java, surroundings
 from .causes import cause_of
 from .data_source import register
 
@@ -31,9 +31,6 @@ _FOR_FEW = {
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
 }
 
-#: Nobody waits for a pause of Java's, and a collector that makes it short costs a seventh more in all.
-_JAVA = "-XX:+UseParallelGC"
-
 #: What fails, exceptions tell.
 _LOG_LEVEL = "spark.log.level"
 
@@ -46,18 +43,21 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "true",
     # A column may be named `from`, and numbers that do not fit are errors.
     "spark.sql.ansi.enabled": "true",
-    "spark.driver.extraJavaOptions": _JAVA,
-    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.driver.extraJavaOptions": java.FOR_MUCH,
+    "spark.executor.extraJavaOptions": java.FOR_MUCH,
 }
 
 
 def start(
-    name: str, master: Optional[str] = None, options: Optional[Mapping[str, str]] = None
+    name: str,
+    master: Optional[str] = None,
+    options: Optional[Mapping[str, str]] = None,
+    work: java.Work = java.MUCH,
 ) -> SparkSession:
     """Return a SparkSession that knows the format ``kbus``.
 
     ``master`` and ``options`` are Spark's; below spark-submit, which has its own, they may be left out. What
-    Java says on stderr is seen only with an option ``spark.log.level``. Raises surroundings.NoSpark.
+    Java says on stderr is seen only with an option ``spark.log.level``. Raises java.NoSpark.
     """
     options = options or {}
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -70,9 +70,11 @@ def start(
         settings = {key: value for key, value in settings.items() if not given.contains(key)}
     else:
         master = master or options.get("spark.master", "local[*]")
-        surroundings.check(master)
+        which = surroundings.check(master)
         # Where Python has it, and the variable TMPDIR.
         settings["spark.driver.defaultJavaOptions"] = shlex.quote(f"-Djava.io.tmpdir={tempfile.gettempdir()}")
+        if master.startswith("local"):
+            settings["spark.driver.extraJavaOptions"] = java.options(which, work)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     package = str(Path(kbus.__file__).resolve().parent.parent)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -88,11 +90,24 @@ def start(
     try:
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
-        raise surroundings.NoSpark(
+        raise java.NoSpark(
             f"Spark does not start on {conf.get('spark.master')}: {cause_of(error)}"
         ) from error
     register(spark)
     return spark
+
+
+def stop(spark: SparkSession) -> None:
+    """End Spark. This takes some seconds if its Java leaves an archive for the next ones."""
+    archive = java.left(spark.conf.get("spark.driver.extraJavaOptions") or "")
+    spark.stop()
+    if archive:
+        gateway: Any = SparkContext._gateway
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+        java.keep(archive)
 
 
 def suit(spark: SparkSession, rows: int) -> None:

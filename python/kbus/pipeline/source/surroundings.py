@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
+from . import java
 from .causes import cause_of
+from .java import NoSpark
 
-#: Java versions that Spark 4 runs on
-_OLDEST_JAVA = 17
 #: What Java says of why it ends
 _WHY = re.compile(
     r'^(?:Exception in thread "main" |# )?(\S.*(?:Error|Exception|Unrecognized|insufficient memory).*)',
@@ -27,15 +25,15 @@ _WHY = re.compile(
 )
 
 
-class NoSpark(Exception):
-    """Spark can't be started here; the text says why, and what to do."""
+def check(master: str) -> str:
+    """Return which Java there is, as ``java.check`` does.
 
-
-def check(master: str) -> None:
-    """Raise NoSpark unless Spark can be started here, for this ``master``."""
-    _check_java()
+    Raises NoSpark unless Spark can be started here, for this ``master``.
+    """
+    which = java.check()
     _check_temporary_directory()
     _check_host_name(master)
+    return which
 
 
 def launch_java(conf: SparkConf, shown: bool) -> None:
@@ -56,28 +54,6 @@ def launch_java(conf: SparkConf, shown: bool) -> None:
             why = "\n".join(_WHY.findall(said.read())) or str(error)
             raise NoSpark(f"Spark does not start: {cause_of(Exception(why))}") from error
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _check_java() -> None:
-    """Raise NoSpark unless there is a Java that Spark can use."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    how = (
-        f"Spark needs Java {_OLDEST_JAVA} or later. On Debian: apt-get install openjdk-17-jre-headless;"
-        " elsewhere set JAVA_HOME to where one is"
-    )
-    if not java or not os.access(java, os.X_OK):
-        raise NoSpark(f"no Java: {how}" if not home else f"no Java in JAVA_HOME, {home}: {how}")
-    said = subprocess.run(
-        [java, "-XshowSettings:properties", "-version"], capture_output=True, text=True
-    ).stderr
-    for line in said.splitlines():
-        key, _, value = line.partition("=")
-        if key.strip() == "java.specification.version":
-            if float(value) < _OLDEST_JAVA:
-                raise NoSpark(f"{java} is Java {value.strip()}: {how}")
-            return
-    raise NoSpark(f"{java} does not say which version it is: {how}")
 
 
 def _check_temporary_directory() -> None:
