@@ -15,6 +15,10 @@ DOCS = Path(__file__).parents[3] / "docs" / "pipeline" / "bench.inc"
 STAGES = ("ingest", "conversations", "aggregate", "report")
 #: Messages a CPU second
 GOALS = {"ingest": 500_000, "conversations": 600_000}
+#: Messages of the demo, and what `run` may take at most, by messages
+DEMO_SIZE = 25
+RUN_GOALS = {DEMO_SIZE: {"wall": 12, "cpu": 20}, 2_000_000: {"cpu": 60}}
+_UNITS = {"cpu": "CPU s", "wall": "s"}
 GROWTH_GOAL = 1.2
 #: What the page is asked for: devices, and messages a second of each
 DEVICES, RATE = 100_000, 1_000
@@ -28,8 +32,12 @@ def main() -> int:
     parser.add_argument("results", type=Path)
     parser.add_argument("--output", type=Path, default=DOCS)
     options = parser.parse_args()
-    results = {int(size): found for size, found in json.loads(options.results.read_text()).items()}
-    text = "\n".join([_HEAD, costs(results), growth(results), compared(results), on_paper(results)])
+    read = json.loads(options.results.read_text())
+    demo = read.pop("demo")
+    results = {int(size): found for size, found in read.items()}
+    text = "\n".join(
+        [_HEAD, runs(demo, results), costs(results), growth(results), compared(results), on_paper(results)]
+    )
     options.output.write_text(text)
     print(text)
     return 0
@@ -41,6 +49,27 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     for row in (head, *rows):
         lines += [f"   {'* -' if number == 0 else '  -'} {cell}" for number, cell in enumerate(row)]
     return "\n".join(lines) + "\n"
+
+
+def runs(demo: dict[str, float], results: dict[int, Any]) -> str:
+    """Return what `run` costs, with the demo and with each size."""
+    sizes = {DEMO_SIZE: demo, **{size: found["run"] for size, found in sorted(results.items())}}
+    rows = []
+    for size, cost in sizes.items():
+        goal = RUN_GOALS.get(size, {})
+        is_reached = all(cost[key] <= most for key, most in goal.items())
+        said = f"{', '.join(f'{most} {_UNITS[key]}' for key, most in goal.items())}: "
+        rows.append(
+            (
+                f"{size:,}",
+                f"{cost['cpu']:.1f}",
+                f"{cost['wall']:.1f}",
+                f"{cost['memory'] / 2**20:,.0f}",
+                said + ("reached" if is_reached else "missed") if goal else "",
+            )
+        )
+    head = ("messages", "CPU s", "s", "peak MiB", "goal")
+    return "All stages by ``run``, on one core, once Java's archive is there:\n\n" + table(head, rows)
 
 
 def costs(results: dict[int, Any]) -> str:

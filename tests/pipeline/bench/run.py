@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+DEMO = Path(__file__).parents[1] / "demo.pcapng"
 
 
 def main() -> int:
@@ -37,6 +39,10 @@ def main() -> int:
     parser.add_argument("sizes", type=int, nargs="+", help="messages")
     options = parser.parse_args()
     results = json.loads(options.results.read_text()) if options.results.exists() else {}
+    with tempfile.TemporaryDirectory(dir=options.results.parent) as where:
+        # The first leaves Java's archive to the second.
+        for number in range(2):
+            results["demo"] = everything(Path(where, str(number)), DEMO)
     for size in options.sizes:
         with tempfile.TemporaryDirectory(dir=options.results.parent) as where:
             results[str(size)] = one_size(Path(where), size)
@@ -44,10 +50,19 @@ def main() -> int:
     return 0
 
 
+def everything(where: Path, captures: Path) -> dict[str, Any]:
+    """Return what `run` costs, as a person would type it, on one core."""
+    command = ["taskset", "-c", "0", sys.executable, "-m", "kbus.pipeline", "run", "--quiet"]
+    command += ["--tables", str(where / "tables"), "--output", str(where / "report.html"), str(captures)]
+    where.mkdir()
+    return measured(command, ENVIRONMENT)._asdict()
+
+
 def one_size(where: Path, size: int) -> dict[str, Any]:
     """Return what each stage costs with so many messages."""
     captures, tables = where / "captures", where / "tables"
     found: dict[str, Any] = {"capture_bytes": recordings.write(captures, size)}
+    found["run"] = everything(where / "run", captures)
     for stage in STAGES:
         log = where / f"log-{stage}"
         log.mkdir()
@@ -58,8 +73,7 @@ def one_size(where: Path, size: int) -> dict[str, Any]:
         command += {"ingest": [str(captures)], "report": ["--output", str(where / "report.html")]}.get(
             stage, []
         )
-        environment = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-        cost = measured(command, environment)
+        cost = measured(command, ENVIRONMENT)
         found[stage] = {**cost._asdict(), "shuffle": shuffled(log)}
         print(f"{size:,} {stage}: {size / cost.cpu:,.0f} messages a CPU second", file=sys.stderr, flush=True)
         if stage == "ingest":

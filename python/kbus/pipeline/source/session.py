@@ -102,6 +102,7 @@ def stop(spark: SparkSession) -> None:
     archive = java.left(spark.conf.get("spark.driver.extraJavaOptions") or "")
     spark.stop()
     if archive:
+        print("Java keeps the classes of Spark for later runs", file=sys.stderr, flush=True)
         gateway: Any = SparkContext._gateway
         gateway.shutdown()
         gateway.proc.stdin.close()
