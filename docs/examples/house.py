@@ -4,7 +4,7 @@
 import asyncio
 
 from kbus import Announcement, Data, Message
-from kbus.aio import AsyncKsock
+from kbus.aio import AsyncKsock, Service
 
 
 async def lamp(request: Message) -> Data:
@@ -24,21 +24,21 @@ async def show(listener: AsyncKsock, count: int) -> None:
 
 async def main() -> None:
     """Run the house."""
-    async with AsyncKsock() as service, AsyncKsock() as panel, AsyncKsock() as listener:
-        serving = asyncio.create_task(service.serve("$.Lamp.%", lamp))
+    async with AsyncKsock() as lamps, AsyncKsock() as panel, AsyncKsock() as listener:
+        service = Service(lamps, "$.Lamp")
+        service.replier("%")(lamp)
         listener.bind("$.Door.*")
         showing = asyncio.create_task(show(listener, 2))
-        await asyncio.sleep(0)  # lets the replier bind
-        replies = await asyncio.gather(
-            panel.call("$.Lamp.Hall", "on", timeout=5),
-            panel.call("$.Lamp.Attic", "off", timeout=5),
-        )
+        async with service.running():
+            replies = await asyncio.gather(
+                panel.call("$.Lamp.Hall", "on", timeout=5),
+                panel.call("$.Lamp.Attic", "off", timeout=5),
+            )
         for reply in replies:
             print(reply.name, reply.data)
         await panel.send_msg(Announcement("$.Door.Front", "open"))
         await panel.send_msg(Announcement("$.Door.Front", "shut"))
         await showing
-        serving.cancel()
 
 
 asyncio.run(main())

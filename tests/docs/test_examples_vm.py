@@ -1,89 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Each program of docs/examples, run against the module as the docs say, prints what the docs say.
-
-Beside each program that prints anything is a file with that, ``NAME.out``. Ids in it are those of a module
-just loaded. The C programs are built by ``make -C docs/examples``.
-"""
+"""Each program of docs/examples, run against the module as the docs say, prints what the docs say."""
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from tests.docs.examples import EXAMPLES, TOGETHER, Part, run_together
 from tests.kernel import module
-from tests.kernel.helpers import PATIENCE, bindings_text, stats_text, wait_until
-
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-BUILD = EXAMPLES / "bin"
-DIFFERS = re.compile(r"(?<=\()\d+\.\d{9}(?=\))|(?<=pid=)\d+|(?<=^..[ \d]: .{8}) [ \d]{8}", re.MULTILINE)
-"""What is not the same in each run: times, and process ids in /proc/kbus."""
-
-
-class Part(NamedTuple):
-    """A program of an example."""
-
-    file: str
-    until: str = ""
-    """What /proc/kbus must show before the next program starts; if empty, that waits for this one's end."""
-    makes: str = ""
-    """The path that must be there, too."""
-    says: str = ""
-    """What is on stderr, among other things; without this, stderr is part of what it prints."""
-    status: int = 0
-    """What it ends with; -SIGTERM for one that does not end by itself."""
-
-    def is_ready(self) -> bool:
-        """True when the next program may start."""
-        return self.until in stats_text() + bindings_text() and (not self.makes or Path(self.makes).exists())
-
-
-ENDLESS = -signal.SIGTERM
-ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1"}
-"""So that nothing is lost of what a program printed before it was ended."""
-TOGETHER = [
-    [Part("tour.py")],
-    [Part("many.py")],
-    [Part("tour.c")],
-    [Part("ioctls.c")],
-    [Part("listen.sh", until="$.Sensors.*"), Part("send.sh")],
-    [
-        Part(
-            "fahrenheit.py",
-            until="$.Convert.Fahrenheit",
-            says="ValueError: could not convert string to float: b'warm'",
-            status=ENDLESS,
-        ),
-        Part("convert.sh"),
-        Part("convert_warm.sh"),
-        Part("convert.py"),
-    ],
-    [Part("door.py", until="$.Door.Open", status=ENDLESS)],
-    [Part("crash.py", until="$.Door.Open", status=-signal.SIGKILL), Part("open_door.sh")],
-    [Part("sensor_service.py", until="$.Sensors.Quit"), Part("sensor_client.py")],
-    [Part("house.py")],
-    [
-        Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"),
-        Part("sbus_sub.sh", until="$.Sensors.*"),
-        Part("sbus_listen.sh", until="ksock 0 2 "),
-        Part("sbus_talk.sh"),
-    ],
-    [Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"), Part("sbus_client.c")],
-    [Part("sbus_bridge.sh", until="ksock 0 1 ", makes="/tmp/sbus"), Part("sbus_calls.c")],
-    [
-        Part("stuck.py", until="$.Sensors.*", status=ENDLESS),
-        Part("panel.py", until="owed=1 unreplied=1", status=ENDLESS),
-        Part("who_hangs.sh"),
-    ],
-]
 
 
 @pytest.fixture
@@ -93,47 +18,9 @@ def fresh_bus() -> Iterator[None]:
         yield
 
 
-def how_to_run(file: str) -> list[str]:
-    """The command for a program."""
-    path = EXAMPLES / file
-    if path.suffix == ".py":
-        return [sys.executable, str(path)]
-    return [str(BUILD / path.stem if path.suffix == ".c" else path)]
-
-
-@contextmanager
-def started(part: Part) -> Iterator[None]:
-    """Start a program, and see at the end that it printed and ended as it should."""
-    with subprocess.Popen(
-        how_to_run(part.file),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if part.says else subprocess.STDOUT,
-        text=True,
-        env=ENVIRONMENT,
-    ) as process:
-        try:
-            yield
-            if part.status == ENDLESS:
-                process.send_signal(signal.SIGTERM)
-            printed, said = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
-    shown = EXAMPLES / f"{part.file}.out"
-    assert DIFFERS.sub("#", printed) == DIFFERS.sub("#", shown.read_text() if shown.exists() else "")
-    assert part.says in (said or "")
-    assert process.returncode == part.status
-
-
 @pytest.mark.parametrize("parts", TOGETHER, ids=lambda parts: parts[-1].file)
 def test_example(fresh_bus: None, parts: list[Part]) -> None:
-    with ExitStack() as stack:
-        for part in parts:
-            if part.until:
-                stack.enter_context(started(part))
-                wait_until(part.is_ready, f"{part.file} is ready")
-            else:
-                with started(part):
-                    pass
+    run_together(parts)
 
 
 def test_no_program_is_left_out() -> None:
