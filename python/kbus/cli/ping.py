@@ -23,7 +23,8 @@ def add(subparsers: options.Subparsers) -> None:
         "ping",
         help="send requests one after the other, and show how long the answers take",
         description="Send requests without data, one after the other, and show how long each answer takes."
-        " A replier that fails has answered too.",
+        " A replier that fails has answered too. In the end, show in what time half of the answers came"
+        " (p50), and 99 of 100 (p99).",
     )
     parser.add_argument("name", type=options.name_to_send, metavar="NAME", help="the request's name")
     options.add_device(parser)
@@ -91,11 +92,16 @@ def _ask(ksock: Ksock, name: str, timeout: float, signals: EndSignals) -> Option
 
 
 def _sum_up(args: argparse.Namespace, times: list[int]) -> None:
-    if times and not args.json:
-        times.sort()
-        middle, most = times[len(times) // 2], times[-1 - len(times) // 100]
-        shown = f"median {_shown(middle)}, 99 % {_shown(most)}, longest {_shown(times[-1])}"
-        put_line(f"{len(times)} answers: {shown}")
+    """Show in what time half of the answers came, 99 of 100, and all."""
+    if not times:
+        return
+    count = len(times)
+    times.sort()
+    p50, p99, longest = (times[(count * percent + 99) // 100 - 1] for percent in (50, 99, 100))
+    if args.json:
+        put_json({"name": args.name, "answers": count, "p50_ns": p50, "p99_ns": p99, "max_ns": longest})
+    else:
+        put_line(f"{count} answers: p50 {_shown(p50)}, p99 {_shown(p99)}, longest {_shown(longest)}")
 
 
 def _shown(ns: int) -> str:
