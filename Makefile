@@ -370,7 +370,7 @@ uninstall:
 	release=$$($(kernels) --release '$(KERNEL)')
 	rm -f "/lib/modules/$$release/extra/kbus.ko" '$(PREFIX)/include/linux/kbus.h' /etc/udev/rules.d/90-kbus.rules \
 		/etc/systemd/system/kbus-sbusd.service /etc/systemd/system/kbus-sbusd.socket
-	for command in kbus kbus-pipeline kbus-sbus kbus-sbusd; do
+	for command in kbus kbus-pipeline kbus-sbus kbus-sbusd kbus-testbus; do
 		rm -f '$(PREFIX)'/share/{bash-completion/completions/"$$command",zsh/site-functions/_"$$command"} \
 			'$(PREFIX)/share/fish/vendor_completions.d/'"$$command.fish"
 	done

@@ -27,6 +27,7 @@ TYPED = [
     ("kbus-sbus who", "kbus-sbus whoami "),
     ("kbus-sbusd --max-user-cl", "kbus-sbusd --max-user-clients "),
     ("kbus-pipeline conv", "kbus-pipeline conversations "),
+    ("kbus-testbus --dev", "kbus-testbus --devices "),
 ]
 #: What has Tab work in an interactive shell, and ^G show the line as it is then
 BASH = """
@@ -69,7 +70,7 @@ def environment(share: Path, home: Path) -> dict[str, str]:
     (home / "files/capture.pcapng").touch()
     commands = home / "bin"
     commands.mkdir()
-    for name in ("kbus", "kbus-sbus", "kbus-sbusd", "kbus-pipeline"):
+    for name in ("kbus", "kbus-sbus", "kbus-sbusd", "kbus-pipeline", "kbus-testbus"):
         # fish completes nothing but commands that are there.
         (commands / name).symlink_to("/bin/true")
     return {

@@ -16,6 +16,7 @@ import shtab
 from kbus import cli
 from kbus.pipeline.cli import parser as pipeline
 from kbus.sbus import command, daemon
+from kbus.testing import server
 
 #: where a shell looks for the completions of a command, below share
 PLACES = {
@@ -28,9 +29,10 @@ PARSERS: tuple[Callable[[], argparse.ArgumentParser], ...] = (
     lambda: command.parser()[0],
     daemon.parser,
     pipeline,
+    server.parser,
 )
 #: What the metavars of arguments stand for, where that is something that a shell knows
-_KNOWN = {"FILE": shtab.FILE, "PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
+_KNOWN = {"COMMAND": shtab.FILE, "FILE": shtab.FILE, "PATH": shtab.FILE, "DIR": shtab.DIRECTORY}
 
 
 def main(argv: list[str]) -> int:
