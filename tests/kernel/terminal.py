@@ -12,7 +12,7 @@ from itertools import count
 
 from tests.kernel.helpers import wait_until
 
-_ENDED = "ended with status "
+ENDED = "ended with status "
 
 
 class Terminal:
@@ -39,6 +39,10 @@ class Terminal:
         """The lines that are on the screen, without blanks at their ends."""
         return [line.rstrip() for line in self.tmux("capture-pane", "-p").splitlines()]
 
+    def text(self) -> str:
+        """What is on the screen, each line in one piece that went on in the next."""
+        return self.tmux("capture-pane", "-p", "-J")
+
     def wait_for(self, text: str) -> list[str]:
         """Come back when the text is on the screen, and no more is being drawn, with the screen."""
         screen: list[str] = []
@@ -63,17 +67,26 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until the command ends by itself; its exit status. What it left is on the screen."""
-        line = next(line for line in self.wait_for(_ENDED) if line.startswith(_ENDED))
-        return int(line[len(_ENDED) :])
+        line = next(line for line in self.wait_for(ENDED) if line.startswith(ENDED))
+        return int(line[len(ENDED) :])
 
 
 @contextmanager
 def terminal(*arguments: str, columns: int, lines: int, term: str = "screen") -> Iterator[Terminal]:
     """A terminal of this size in which `kbus` runs with these arguments."""
     kbus = [sys.executable, "-W", "error", "-m", "kbus.cli", *arguments]
-    script = f'TERM={term} "$@"; echo "{_ENDED}$?"; exec sleep infinity'
+    with running(*kbus, columns=columns, lines=lines, term=term) as started:
+        yield started
+
+
+@contextmanager
+def running(*command: str, columns: int, lines: int, term: str = "screen") -> Iterator[Terminal]:
+    """A terminal of this size in which a command runs."""
+    script = f'TERM={term} "$@"; echo "{ENDED}$?"; exec sleep infinity'
     started = Terminal()
-    started.tmux("new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *kbus)
+    started.tmux(
+        "new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *command
+    )
     try:
         yield started
     finally:

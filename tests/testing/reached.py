@@ -22,7 +22,7 @@ def reached(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def served() -> Iterator[str]:
+def served(devices: int = 1) -> Iterator[str]:
     """In the block there is a bus at a socket, whose path is given, and it is the one of this process."""
-    with serving() as path, reached(path):
+    with serving(devices) as path, reached(path):
         yield path
