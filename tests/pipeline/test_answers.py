@@ -151,7 +151,8 @@ def test_how_many_requests_waited_for_a_replier(made: Made) -> None:
     spans: dict[tuple[str, str, int | None], list[tuple[int, int]]] = defaultdict(list)
     for each in made.slow.conversations():
         if each.latency_ns is not None:
-            spans[(*each.session, each.replier)].append((each.mono_ns, each.mono_ns + each.latency_ns))
+            key = (*each.session, each.replier)
+            spans[key].append((each.mono_ns, each.mono_ns + each.latency_ns))
     expected = {
         key: max(sum(begin <= asked <= end for begin, end in waits) for asked, _ in waits)
         for key, waits in spans.items()

@@ -171,7 +171,8 @@ def _nanoseconds(ticks: NDArray[np.uint64], units: NDArray[np.int64]) -> NDArray
     if (units != _NANO).any():
         pairs = zip(ticks.tolist(), units.tolist())
         return np.array([min(tick * _NANO // unit, _LATEST) for tick, unit in pairs], np.int64)
-    return np.minimum(ticks, np.uint64(_LATEST)).astype(np.int64)
+    found: NDArray[np.uint64] = np.minimum(ticks, np.uint64(_LATEST))
+    return found.astype(np.int64)
 
 
 def _u64(low: NDArray[np.uint32], high: NDArray[np.uint32]) -> NDArray[np.int64]:
