@@ -121,6 +121,8 @@ class StandInFile(DeviceFile):
     def ioctl(file: Any, number: int, argument: Any = 0) -> int:
         """As ``fcntl.ioctl`` does, for the ioctls of KBUS."""
         with _as_from_the_kernel(file):
+            if number not in _IOCTLS:
+                raise OSError(errno.ENOTTY, "no ioctl of KBUS")
             return _IOCTLS[number](file, file._calls, argument)
 
 
