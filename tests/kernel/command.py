@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kbus.cli import main
-from tests.kernel.helpers import PATIENCE, bindings, wait_until
+from tests.kernel.helpers import PATIENCE, bindings, has_left, wait_until
 
 
 def kbus(*arguments: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -49,7 +49,7 @@ class Command:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
-        return self.status is not None
+        return self.status is not None and has_left(self.pid)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal."""

@@ -108,7 +108,7 @@ def new_device() -> NewDevice:
 @pytest.fixture
 def open_to_all() -> Iterator[None]:
     """Device 0 may be opened by every user."""
-    stand_in.cannot("modes of its device")
+    stand_in.cannot(stand_in.Lacks.USERS)
     mode = os.stat("/dev/kbus0").st_mode
     os.chmod("/dev/kbus0", 0o666)
     yield
@@ -128,4 +128,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if stand_in.IS_WANTED else ():
         why = stand_in.LEFT_OUT.get(item.name) or stand_in.LEFT_OUT.get(item.name.partition("[")[0])
         if why:
-            item.add_marker(pytest.mark.skip(reason=f"the stand-in has no {why}"))
+            item.add_marker(pytest.mark.skip(reason=f"the stand-in lacks {why.value}"))

@@ -25,7 +25,7 @@ IOCTL, POLL = {"x86_64": (16, 7), "aarch64": (29, 73), "armv7l": (54, 168)}[os.u
 _BITS_32 = pytest.param(32, marks=pytest.mark.qemu("programs of 32 bits"))
 BITS: Any = {"armv7l": [32]}.get(os.uname().machine, [64, _BITS_32])
 """Parameters of a test: the user spaces that the kernel has."""
-PATIENCE = 5.0 if stand_in.IS_WANTED else 120.0
+PATIENCE = 20.0 if stand_in.IS_WANTED else 120.0
 """Seconds after which a condition that has not come true is a failure; emulated machines are slow."""
 
 
@@ -97,6 +97,11 @@ def device_stats(device: int = 0) -> dict[str, int]:
 def ksock_stats(ksock: Ksock, device: int = 0) -> dict[str, int]:
     """The KSock's line of /proc/kbus/stats."""
     return dict(stats_lines())[("ksock", device, ksock.ksock_id())]
+
+
+def has_left(pid: int) -> bool:
+    """True when the KSocks of a process that has ended are closed; the stand-in learns of its end later."""
+    return not stand_in.IS_WANTED or all(line.numbers.get("pid") != pid for line in stats_lines())
 
 
 class BindingLine(NamedTuple):

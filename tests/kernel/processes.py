@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from kbus import Ksock
 from tests.kernel import raw, stand_in
-from tests.kernel.helpers import IOCTL, PATIENCE, POLL, blocked_in, ksock_stats, wait_until
+from tests.kernel.helpers import IOCTL, PATIENCE, POLL, blocked_in, has_left, ksock_stats, wait_until
 
 NOBODY = 65534
 LOOKERS = 4242
@@ -67,7 +67,6 @@ def unshare(flags: int, uid: int = 0) -> None:
 
 def in_child(body: Callable[[], Result]) -> Result:
     """Run `body` in a forked process and give what it returned; what it raised is an AssertionError here."""
-    stand_in.cannot("other processes")
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -90,6 +89,7 @@ def in_child(body: Callable[[], Result]) -> Result:
 
 def as_nobody(body: Callable[[], Result]) -> Result:
     """Run `body` in a forked process of an unprivileged user, like `in_child`."""
+    stand_in.cannot(stand_in.Lacks.USERS)
 
     def changed() -> Result:
         become(NOBODY)
@@ -111,7 +111,6 @@ class Child:
     """A forked process that does `body` and then stays as it is until it is killed."""
 
     def __init__(self, body: Callable[[], object]) -> None:
-        stand_in.cannot("other processes")
         reader, writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -137,6 +136,7 @@ class Child:
         if not self._is_gone:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+            wait_until(lambda: has_left(self.pid), "the bus has closed its KSocks")
             self._is_gone = True
 
 
@@ -253,7 +253,6 @@ def processor_1_taken() -> Iterator[int]:
     if "PREEMPT_RT" in os.uname().version:
         # There timers of processor 1 stand still meanwhile, and a worker may rest until one of them.
         time.sleep(0.2)
-    stand_in.cannot("other processes")
     ready, is_ready = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -190,7 +190,7 @@ def bind_request(
 ) -> None:
     """BIND or UNBIND as `which` says; `name_len` and `address` (of the name) default to the truth."""
     if address:
-        stand_in.cannot("bad addresses")
+        stand_in.cannot(stand_in.Lacks.ADDRESSES)
     buffer = ctypes.create_string_buffer(name, max(len(name), 1))
     length = len(name) if name_len is None else name_len
     where = ctypes.addressof(buffer) if address is None else address
@@ -208,7 +208,7 @@ def replier_query(
 ) -> tuple[int, int]:
     """REPLIER or RESOLVE as `which` says: what the ioctl returned, and the KSock id that came back."""
     if address:
-        stand_in.cannot("bad addresses")
+        stand_in.cannot(stand_in.Lacks.ADDRESSES)
     buffer = ctypes.create_string_buffer(name, max(len(name), 1))
     length = len(name) if name_len is None else name_len
     where = ctypes.addressof(buffer) if address is None else address
@@ -262,7 +262,7 @@ class EdgeOfMemory:
     """Memory whose last byte is followed by a page that cannot be touched, until `close`."""
 
     def __init__(self) -> None:
-        stand_in.cannot("bad addresses")
+        stand_in.cannot(stand_in.Lacks.ADDRESSES)
         self._map = mmap.mmap(-1, 2 * mmap.PAGESIZE)
         self._page = (ctypes.c_char * mmap.PAGESIZE).from_buffer(self._map)
         self._edge = ctypes.addressof(self._page) + mmap.PAGESIZE
@@ -328,7 +328,7 @@ def ioctl_at(ksock: HasFileno, name: str, address: int) -> int:
 
 
 def _checked(result: int) -> int:
-    stand_in.cannot("system calls")
+    stand_in.cannot(stand_in.Lacks.CALLS)
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

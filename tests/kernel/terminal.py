@@ -82,7 +82,7 @@ def terminal(*arguments: str, columns: int, lines: int, term: str = "screen") ->
 @contextmanager
 def running(*command: str, columns: int, lines: int, term: str = "screen") -> Iterator[Terminal]:
     """A terminal of this size in which a command runs."""
-    script = f'TERM={term} "$@"; echo "{ENDED}$?"; exec sleep infinity'
+    script = f'unset COLUMNS LINES; TERM={term} "$@"; echo "{ENDED}$?"; exec sleep infinity'
     started = Terminal()
     started.tmux(
         "new-session", "-d", "-x", str(columns), "-y", str(lines), "sh", "-c", script, "sh", *command

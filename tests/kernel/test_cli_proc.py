@@ -90,7 +90,7 @@ def test_stats_of_no_device(capsys: Captured) -> None:
     assert capsys.readouterr() == ("", "kbus stats: there is no /dev/kbus999\n")
 
 
-def test_devices(pair: tuple[Ksock, Ksock], capsys: Captured) -> None:
+def test_devices_as_a_table(pair: tuple[Ksock, Ksock], capsys: Captured) -> None:
     assert main(["devices"]) == 0
     head, first, *_ = rows(capsys)
     assert head == ["NODE", "USER", "GROUP", "MODE", "KSOCKS"]

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -273,9 +274,9 @@ def test_snapshots_on_a_signal_and_on_a_message(ksock: OpenKsock, tmp_path: Path
 
 def test_a_full_disk_under_stderr_stops_nothing(ksock: OpenKsock, tmp_path: Path) -> None:
     sender = ksock()
-    command = ["kbus", "record", "-o", str(tmp_path), "--name", "lathe", "--snapshot", "16K"]
+    arguments = ["record", "-o", str(tmp_path), "--name", "lathe", "--snapshot", "16K"]
     with open("/dev/full", "wb") as full:
-        process = subprocess.Popen(command, stderr=full)
+        process = subprocess.Popen([sys.executable, "-m", "kbus.cli", *arguments], stderr=full)
     wait_until(lambda: process.pid in [each.pid for each in bindings()], "it has bound")
     sender.send_msg(Announcement("$.A"))
     process.send_signal(signal.SIGUSR1)
@@ -303,7 +304,10 @@ def test_systemd_is_told(ksock: OpenKsock, tmp_path: Path, monkeypatch: pytest.M
 def test_progress_is_for_a_terminal(ksock: OpenKsock, tmp_path: Path) -> None:
     controller, terminal = os.openpty()
     process = subprocess.Popen(
-        ["kbus", "record", "-o", str(tmp_path)], stdin=terminal, stdout=terminal, stderr=terminal
+        [sys.executable, "-m", "kbus.cli", "record", "-o", str(tmp_path)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
     )
     os.close(terminal)
     shown = b""

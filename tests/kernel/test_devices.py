@@ -96,7 +96,7 @@ def test_devices_share_nothing(ksock: OpenKsock, new_device: NewDevice) -> None:
 
 @pytest.mark.rule(40)
 def test_queries_stay_on_their_device(ksock: OpenKsock, new_device: NewDevice) -> None:
-    here, there = ksock(), ksock(new_device())
+    _, here, there = ksock(), ksock(), ksock(new_device())
     here.bind("$.A", replier=True)
     assert (there.find_replier("$.A"), there.resolve("$.A")) == (None, None)
     with refused(errno.ESRCH):

@@ -71,8 +71,8 @@ def test_numbers(ksock: OpenKsock) -> None:
     assert (of_asker.ksock_id, of_asker.pid, of_asker.uid, of_asker.gid) == (
         asker.ksock_id(),
         os.getpid(),
-        0,
-        0,
+        os.geteuid(),
+        os.getegid(),
     )
     assert (of_asker.sent, of_asker.received, of_asker.awaiting, of_asker.owed) == (3, 0, 2, 0)
     assert (of_replier.sent, of_replier.received, of_replier.owed, of_replier.unreplied) == (0, 1, 2, 1)

@@ -41,7 +41,10 @@ KSOCK_LINE = (
     "bytes_max=64 sent=3 received=1 lost=0 bindings=2 awaiting=0 owed=0 unreplied=0 only_once=0 waiting=0"
 )
 DEVICE_KEYS, KSOCK_KEYS = (re.findall(r"(\w+)=", line) for line in (DEVICE_LINE, KSOCK_LINE))
-KSOCK_DEFAULTS = dict.fromkeys(KSOCK_KEYS, 0) | {"queue_limit": 100, "bytes_limit": 4 << 20}
+KSOCK_DEFAULTS = dict.fromkeys(KSOCK_KEYS, 0) | {
+    **{"uid": os.geteuid(), "gid": os.getegid()},
+    **{"queue_limit": 100, "bytes_limit": 4 << 20},
+}
 
 
 def test_bindings_byte_for_byte(ksock: OpenKsock, new_device: NewDevice) -> None:

@@ -416,7 +416,7 @@ class ClosedOnceBound(Ksock):
 @pytest.mark.axiom("answer", "lifetime")
 def test_a_close_while_it_binds_unbinds_too(ksock: OpenKsock) -> None:
     """The server may be in a system call then, which keeps the device open."""
-    stand_in.cannot("duplicates of descriptors")
+    stand_in.cannot(stand_in.Lacks.FORKS)
     server, other = ClosedOnceBound(0), ksock()
 
     with open(os.dup(server.fileno()), "rb", buffering=0):

@@ -66,7 +66,7 @@ class Transfer:
     def call(self, ksock: raw.HasFileno, addresses: dict[str, int] | None = None) -> Transfer:
         """Make the call. `addresses` are used in place of those of good memory: send, ids, receive, times."""
         if any((addresses or {}).values()):
-            stand_in.cannot("bad addresses")
+            stand_in.cannot(stand_in.Lacks.ADDRESSES)
         send = ctypes.create_string_buffer(self.to_send, max(len(self.to_send), 1))
         receive = ctypes.create_string_buffer(max(self.room, 1))
         ids = (ctypes.c_uint32 * 2000)()

@@ -47,10 +47,10 @@ class CannotServe(Exception):
 
 
 class BusServer:
-    """Serves a bus at a socket, in threads, until it is closed."""
+    """Serves a bus at a socket, in threads, until it is closed; then it stops the bus."""
 
-    def __init__(self, path: str, devices: int = 1) -> None:
-        self._core = Core(DeviceLimits(), devices)
+    def __init__(self, path: str, core: Core) -> None:
+        self._core = core
         #: by token, with the connection that keeps each open
         self._handles: dict[bytes, tuple[Handle, Connection]] = {}
         self._numbers = count(1)
@@ -175,12 +175,12 @@ class BusServer:
 
 
 @contextmanager
-def serving(devices: int = 1) -> Iterator[str]:
-    """In the block there is a bus at a socket, whose path is given."""
+def serving(devices: int = 1, core: Optional[Core] = None) -> Iterator[str]:
+    """In the block there is a bus, that of ``core`` if it is given, at a socket, whose path is given."""
     with tempfile.TemporaryDirectory(prefix="kbus-testbus-") as directory:
         path = str(Path(directory) / "bus")
         try:
-            server = BusServer(path, devices)
+            server = BusServer(path, core or Core(DeviceLimits(), devices))
         except OSError as error:
             raise CannotServe(f"there can be no socket {path}: {error.strerror or error}") from None
         try:
