@@ -214,6 +214,7 @@ def main(argv: Optional[list[str]] = None) -> int:
     replace_closed_streams()
     args = parser().parse_args(argv)
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    tell("kbus-testbus", "this is no module, but a bus for tests")
     try:
         return _serve_for(command, args.devices)
     except CannotServe as error:
