@@ -58,9 +58,9 @@ def stand_in() -> Optional[StandIn]:
     path = os.environ.get(TEST_BUS)
     if not path:
         return None
-    from ._test_bus import TestBus
+    from ._test_bus import RemoteBus
 
-    return TestBus(path)
+    return RemoteBus(path)
 
 
 def open_device(path: str, number: int, mode: str, nonblocking: bool) -> DeviceFile:

@@ -79,7 +79,7 @@ _PATIENCE = 5.0  # seconds
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
-class TestBus:
+class RemoteBus:
     """Reaches the bus whose socket has this path. Raises OSError if it is not there."""
 
     def __init__(self, path: str) -> None:

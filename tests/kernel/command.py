@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -93,6 +94,8 @@ def _run(arguments: tuple[str, ...], out: int, err: int) -> NoReturn:
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"))
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), line_buffering=True)
+        # An interrupt that comes in one, as Hypothesis has, is lost.
+        gc.callbacks.clear()
         status = main(list(arguments))
         sys.stdout.flush()
     except BaseException:

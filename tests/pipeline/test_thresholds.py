@@ -208,6 +208,7 @@ def test_exit_status(
     written = report.Written(1234, {"Answers": worst, "Losses": "green"})
     monkeypatch.setattr(commands, "write_report", lambda *_: written)
     monkeypatch.setattr(session, "start", mock.MagicMock())
+    monkeypatch.setattr(session, "stop", mock.MagicMock())
     Warehouse.create(str(tmp_path / "tables"), buckets=1)
     words = ["report", "--quiet", "--tables", str(tmp_path / "tables"), "--output", str(tmp_path / "r.html")]
     assert main([*words, *(["--fail-on", fail_on] if fail_on else [])]) == status

@@ -82,7 +82,7 @@ class EchoBus:
 
 def use_no_kbus() -> None:
     """Have daemons of this process on a bus of their own."""
-    vars(daemon).update(Bus=EchoBus)
+    vars(daemon).update(BridgeKsock=EchoBus)
 
 
 def _flags(message: bytes) -> int:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kbus import _device as device
-from kbus._test_bus import TestBus
+from kbus._test_bus import RemoteBus
 from kbus.testing.server import serving
 
 
 @contextmanager
 def reached(path: str) -> Iterator[None]:
     """In the block, the bus whose socket has this path is the one of this process."""
-    device.stand_ins.append(TestBus(path))
+    device.stand_ins.append(RemoteBus(path))
     try:
         yield
     finally:
