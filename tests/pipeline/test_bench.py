@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from tests.pipeline.bench import yardstick
+from tests.pipeline.conftest import Fleet
+from tests.pipeline.warehouses import directory
+
 _BUSY = """
 import os, signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -35,3 +39,16 @@ def test_the_time_of_children_that_nobody_waits_for_counts() -> None:
         check=True,
     )
     assert 0.8 < float(done.stdout) < 1.2
+
+
+@pytest.mark.parametrize("work", yardstick.WORKS)
+def test_other_tools_do_the_same_work(whole_fleet: Fleet, work: str) -> None:
+    snapshot = whole_fleet.warehouse.snapshot()
+
+    def files(table: str) -> list[str]:
+        return [str(directory(whole_fleet.warehouse) / part.path) for part in snapshot.of(table)]
+
+    found = yardstick.by_duckdb(work, files(yardstick.WORKS[work]))
+    assert found == yardstick.by_polars(work, files(yardstick.WORKS[work]))
+    if work != "matching":
+        assert found[0] == sum(part.rows for part in snapshot.of(f"{work}_minute"))

@@ -133,13 +133,49 @@ def _fits(holds: bool) -> str:
 
 
 def compared(results: dict[int, Any]) -> str:
-    """Return the same aggregation in DuckDB and in Spark."""
+    """Return what the same work costs in DuckDB and in Polars, and from which size Spark takes less."""
     rows = []
     for size, found in sorted(results.items()):
-        duckdb, spark = found["duckdb"]["cpu"], found["spark"]["cpu"]
-        rows.append((f"{size:,}", f"{duckdb:.1f}", f"{spark:.1f}", f"{spark / duckdb:.1f}"))
-    return "The traffic of each minute, from the same Parquet files, on one core:\n\n" + table(
-        ("messages", "DuckDB, CPU s", "Spark, CPU s", "ratio"), rows
+        for work, stage in (("matching", "conversations"), ("aggregates", "aggregate")):
+            works = (
+                ["matching"]
+                if work == "matching"
+                else [each for each in found["yardsticks"] if each != "matching"]
+            )
+            costs = [sum(found["yardsticks"][each][tool] for each in works) for tool in ("duckdb", "polars")]
+            rows.append((f"{size:,}", work, *(f"{cost:.1f}" for cost in costs), f"{found[stage]['cpu']:.1f}"))
+    each_of = [
+        (f"{size:,}", work, *(f"{cost[tool]:.1f}" for tool in ("duckdb", "polars")))
+        for size, found in sorted(results.items())
+        for work, cost in found["yardsticks"].items()
+    ]
+    return (
+        "The same work by other tools, in CPU seconds, on one core, starting included. They read the same"
+        " Parquet files, match by session, id and requester alone, and aggregate by the minute; the commands"
+        " of the pipeline also find out what is stale, aggregate by the hour, and write:\n\n"
+        + table(("messages", "work", "DuckDB", "Polars", "Spark"), rows)
+        + f"\n{pays(results)}\n\nOf which:\n\n"
+        + table(("messages", "work", "DuckDB", "Polars"), each_of)
+    )
+
+
+def pays(results: dict[int, Any]) -> str:
+    """Return from which size on Spark takes less than the quicker of the others on one core."""
+
+    def others(found: dict[str, Any]) -> float:
+        costs = found["yardsticks"].values()
+        return min(float(sum(each[tool] for each in costs)) for tool in ("duckdb", "polars"))
+
+    sizes = [
+        size
+        for size, found in sorted(results.items())
+        if found["conversations"]["cpu"] + found["aggregate"]["cpu"] <= others(found)
+    ]
+    if sizes:
+        return f"On one core, Spark takes less from {sizes[0]:,} messages on."
+    return (
+        f"On one core, Spark never takes less, up to {max(results):,} messages: it pays where one machine is"
+        " too small, or too slow, for what is there."
     )
 
 

@@ -80,13 +80,16 @@ def one_size(where: Path, size: int) -> dict[str, Any]:
             shutil.rmtree(captures)
     parts = Warehouse.open(str(tables)).snapshot().of("messages")
     found["table_bytes"] = sum(part.bytes for part in parts)
-    cost = measured(
-        [sys.executable, "-m", yardstick.__name__, str(tables)], {"PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    found["duckdb"] = cost._asdict()
-    command = [sys.executable, "-m", yardstick.__name__, "--spark", str(tables)]
-    found["spark"] = measured(command, {"PYTHONPATH": os.pathsep.join(sys.path)})._asdict()
+    found["yardsticks"] = {
+        work: {tool: yardstick_cost(tool, work, tables) for tool in ("duckdb", "polars")}
+        for work in yardstick.WORKS
+    }
     return found
+
+
+def yardstick_cost(tool: str, work: str, tables: Path) -> float:
+    """Return the CPU seconds of a tool that does the work of a stage."""
+    return measured([sys.executable, "-m", yardstick.__name__, tool, work, str(tables)], ENVIRONMENT).cpu
 
 
 if __name__ == "__main__":
