@@ -25,8 +25,8 @@ _NO_MEMORY = (
     "this user's queues and messages would take more memory than they may (module parameter max_user_bytes)"
 )
 _WHY_NO_PIECES = {
-    errno.EADDRNOTAVAIL: "nobody replies to this Request, or the requester of this reply has gone;"
-    " `kbus bindings` shows who is there",
+    errno.EADDRNOTAVAIL: "this Request has no replier, or the requester of this reply has gone;"
+    " `kbus bindings` shows what is bound",
     errno.EBADMSG: "its name is illegal, or a wildcard",
     errno.EINVAL: "what has been written is not a whole message",
     errno.ENAMETOOLONG: f"a message name has {abi.MAX_NAME_LEN} bytes at most",
@@ -46,13 +46,13 @@ class Subject(Protocol):
 
     @property
     def is_real(self) -> bool:
-        """Whether that is the module's."""
+        """Whether that is a device of the module."""
 
     def find_replier(self, name: str) -> Optional[int]:
-        """Who is bound as replier to just this name."""
+        """The id of the KSock that is bound as replier to exactly this name."""
 
     def peer(self, ksock_id: int) -> PeerInfo:
-        """Who opened it."""
+        """The process and the user that opened it."""
 
     def max_message_size(self) -> int:
         """How long a message can be."""
@@ -81,7 +81,7 @@ def binding(error: OSError, ksock: Subject, name: str, is_replier: bool) -> OSEr
         errno.ENOSPC: "too many bindings"
         " (module parameters max_ksock_bindings, max_user_bindings, max_name_bindings)",
         errno.ENOBUFS: _NO_MEMORY,
-        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
+        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent has no room for the event; try again",
     }
     if error.errno == errno.EADDRINUSE and is_replier:
         reasons[errno.EADDRINUSE] = _who_replies(ksock, name)
@@ -93,7 +93,7 @@ def unbinding(error: OSError, name: str, is_replier: bool) -> OSError:
     reasons = {
         **_wrong_name(name),
         errno.EINVAL: f"this Ksock is not bound to it as a {'replier' if is_replier else 'listener'}",
-        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent, who must be told, has no room; try again",
+        errno.EAGAIN: "a listener to $.KBUS.ReplierBindEvent has no room for the event; try again",
     }
     return _because(error, reasons, name)
 
@@ -106,12 +106,12 @@ def looking_up(error: OSError, name: str) -> OSError:
 def sending(error: OSError, ksock: Subject, message: Optional[Message]) -> OSError:
     """Writing or sending a message has been refused; None is one that was written in pieces."""
     reasons = {
-        errno.EAGAIN: "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it",
+        errno.EAGAIN: "a recipient that must get it has no room; poll for POLLOUT, then send() or discard()",
         errno.EALREADY: "another message has been written and not sent; send() or discard() that first",
         errno.EACCES: "names that begin with $.KBUS. are KBUS's own",
         errno.EBADF: NEEDS_RW,
-        errno.EBUSY: "somebody who must get it has a full queue, so nobody got it",
-        errno.ECONNREFUSED: "nobody expects this reply: the Request was answered, or is not wanted any more",
+        errno.EBUSY: "a recipient that must get it has a full queue, so it was not delivered",
+        errno.ECONNREFUSED: "this reply is not expected: the Request has been answered or abandoned",
         errno.ENOBUFS: _NO_MEMORY,
         errno.ENOMSG: "nothing has been written",
         errno.EPIPE: "its replier is not the one that it was sent to",
@@ -127,7 +127,7 @@ def sending(error: OSError, ksock: Subject, message: Optional[Message]) -> OSErr
 def _why_not_this(message: Message) -> dict[int, str]:
     reasons = {
         **_wrong_name(message.name, "no message is sent to a wildcard"),
-        errno.EADDRNOTAVAIL: "nobody replies to it; `kbus bindings` shows who is there",
+        errno.EADDRNOTAVAIL: "it has no replier; `kbus bindings` shows what is bound",
         errno.EINVAL: "a flag is unknown, or flags exclude each other: ALL_OR_WAIT and ALL_OR_FAIL,"
         " or WANT_A_REPLY and in_reply_to",
     }
@@ -135,7 +135,7 @@ def _why_not_this(message: Message) -> dict[int, str]:
         reasons[errno.EADDRNOTAVAIL] = "the requester has gone"
         reasons[errno.ENOBUFS] = "the requester has no room for it"
     elif message.flags & Message.ALL_OR_WAIT:
-        reasons[errno.EBUSY] = "somebody who must get it can never have room for it, so nobody got it"
+        reasons[errno.EBUSY] = "a recipient that must get it can never have room, so it was not delivered"
     return reasons
 
 
@@ -176,7 +176,7 @@ def _because(error: OSError, reasons: dict[int, str], what: Optional[str]) -> OS
 
 def _wrong_name(name: str, otherwise: str = "") -> dict[int, str]:
     """What is wrong with a name, or else ``otherwise``, by errno."""
-    reason = otherwise or "KBUS itself sends messages of that name, and nobody replies to them"
+    reason = otherwise or "KBUS itself sends messages of that name, and they have no replier"
     try:
         names.check(name)
     except ValueError as wrong:
@@ -202,7 +202,7 @@ def _who_may_look() -> str:
     try:
         status = os.stat(directory)
     except OSError:
-        return "this /proc is not for everybody"
+        return "not every user may read this /proc"
     if status.st_gid == 0:
         return (
             f"{directory} belongs to root alone; be root, or load the module with proc_gid= the id of a group"
@@ -226,10 +226,10 @@ def _who_may_open(node: str) -> str:
 
 
 def _who_replies(ksock: Subject, name: str) -> str:
-    """That there is a replier, who may be gone by now."""
+    """Say which KSock is the replier; it may have left by now."""
     replier = ksock.find_replier(name)
     if not replier:
-        return "somebody who has just left is the replier for it"
+        return "a KSock that has just left was the replier for it"
     try:
         pid = ksock.peer(replier).pid
     except OSError:

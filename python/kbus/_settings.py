@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to ask and to set of a KSock, its device, and the others on that."""
+"""The settings of a KSock and of its device, and what can be asked about the other KSocks there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._device import DeviceFile
 
 
 class PeerInfo(NamedTuple):
-    """Who opened a KSock, as the asker's namespaces see it. Source: semantics, rule 36."""
+    """The process and user that opened a KSock, in the caller's namespaces. Source: semantics, rule 36."""
 
     ksock_id: int
     pid: int
@@ -23,7 +23,7 @@ class PeerInfo(NamedTuple):
 
 
 NEEDS_RW = "that needs a Ksock that was opened with mode 'rw'"
-_FOR_ADMINISTRATORS = "that concerns all of the device: it is for root, or the user who owns the device node"
+_FOR_ADMINISTRATORS = "that affects the whole device: only root, or the user who owns its node, may do it"
 
 
 @contextmanager
@@ -57,24 +57,24 @@ class DeviceSettings:
         return ioctls.u32(self._file, abi.IOC_MAXMSGS, count)
 
     def want_messages_once(self, only_once: bool = False, just_ask: bool = False) -> bool:
-        """Set whether a message is queued once even if several bindings match; return what was.
+        """Set whether a message is queued once even if several bindings match; return the setting before.
 
         ``just_ask`` changes nothing.
         """
         return ioctls.switch(self._file, abi.IOC_MSGONLYONCE, only_once, just_ask)
 
     def report_lost_messages(self, report: bool = True, just_ask: bool = False) -> bool:
-        """Set whether ``$.KBUS.MessagesLost`` tells of missed messages; return what was.
+        """Set whether ``$.KBUS.MessagesLost`` reports missed messages; return the setting before.
 
         ``just_ask`` changes nothing. Source: semantics, rule 23.
         """
         return ioctls.switch(self._file, abi.IOC_REPORTLOST, report, just_ask)
 
-    # The device, and the others on it. What concerns all of a device is set by its administrator: a process
+    # The device, and the others on it. Settings of the whole device are for its administrator: a process
     # with CAP_SYS_ADMIN, or a Ksock that was opened by the user who owns the device node.
 
     def peer(self, ksock_id: int) -> PeerInfo:
-        """Return who opened the KSock with this id, such as ``message.from_``.
+        """Return the process and the user that opened the KSock with this id, such as ``message.from_``.
 
         Raises ProcessLookupError (ESRCH) if there is no such KSock now.
         """
@@ -82,7 +82,7 @@ class DeviceSettings:
             return PeerInfo(*ioctls.peer_info(self._file, ksock_id))
 
     def kernel_module_verbose(self, verbose: bool = True, just_ask: bool = False) -> bool:
-        """Set whether the kernel log tells what happens on this device; return what was.
+        """Set whether the kernel logs what happens on this device; return the setting before.
 
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM).
@@ -91,7 +91,7 @@ class DeviceSettings:
             return ioctls.switch(self._file, abi.IOC_VERBOSE, verbose, just_ask)
 
     def report_replier_binds(self, report_events: bool = True, just_ask: bool = False) -> bool:
-        """Set whether ``$.KBUS.ReplierBindEvent`` tells of repliers on this device; return what was.
+        """Set whether ``$.KBUS.ReplierBindEvent`` reports repliers of this device; return the setting before.
 
         ``just_ask`` changes nothing. Setting needs mode ``rw``, and is for the administrator:
         PermissionError (EPERM). Source: semantics, rule 32.
@@ -128,6 +128,6 @@ class DeviceSettings:
         """
         with _because(
             EPERM="a device is made by root, or with CAP_SYS_ADMIN",
-            ENOSPC="there are 256, and no more can be",
+            ENOSPC="there are 256 devices already, the most there can be",
         ):
             return ioctls.u32(self._file, abi.IOC_NEWDEVICE)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The bus of another process, a ``kbus-testbus``, in the place of the module.
 
-What goes over its socket is a line of JSON for each call, and one for what it gives. Bytes are text in it,
-each character a byte.
+Its socket carries a line of JSON for each call, and one for the result. Bytes are text in it, each
+character a byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Connection:
         return _with_bytes(json.loads(line))
 
     def is_at_end(self) -> bool:
-        """Whether no process has the other end any more, and all that it has sent has been received."""
+        """Whether every process has closed the other end, and all that was sent there has been received."""
         try:
             return not self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -75,7 +75,7 @@ def _with_bytes(value: Any) -> Any:
 
 _PATIENCE = 5.0  # seconds
 
-#: What tells that the other end has closed a connection
+#: Errors that mean that the other end has closed a connection
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
@@ -96,7 +96,7 @@ class RemoteBus:
         return StandInFile(f"/dev/kbus{number}", handle, descriptor, mode, nonblocking)
 
     def proc_text(self, name: str) -> str:
-        """Return what is in the file of this name of ``/proc/kbus``."""
+        """Return the text of the file of this name in ``/proc/kbus``."""
         handle = RemoteHandle(self._path)
         try:
             return bytes(handle.do("proc_text", name.encode())).decode()
@@ -131,7 +131,7 @@ class RemoteHandle:
         return Connection(sock)
 
     def _gone(self) -> OSError:
-        reason = f"there is no kbus-testbus at {self._path}, which {TEST_BUS} says"
+        reason = f"there is no kbus-testbus at {self._path}, the path in {TEST_BUS}"
         return BusGone(errno.ENOTCONN, reason)
 
     def open(self, number: int, mode: str) -> int:
@@ -147,7 +147,7 @@ class RemoteHandle:
             self._raise(found)
         self._token = found
         if not descriptors:
-            # The kernel leaves out what this process has no number for.
+            # The kernel drops a descriptor that this process has no number for.
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         (descriptor,) = descriptors
         os.set_inheritable(descriptor, False)
@@ -165,7 +165,7 @@ class RemoteHandle:
             connection.close()
             raise self._gone() from None
         except BaseException:
-            # What comes by it next would be the answer to this.
+            # The next value on this connection would be the answer to this call.
             connection.close()
             raise
         self._idle.append(connection)

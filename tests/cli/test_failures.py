@@ -83,7 +83,7 @@ def test_proc_is_for_a_group(directory: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_proc_is_hidden(directory: Path) -> None:
     directory.rmdir()
     assert str(proc_failure(refusals.reading_proc(failed(errno.EACCES, "/proc/kbus/stats")))) == (
-        "/proc/kbus/stats may not be read: this /proc is not for everybody"
+        "/proc/kbus/stats may not be read: not every user may read this /proc"
     )
 
 

@@ -169,8 +169,8 @@ def test_what_fails_is_named(bus: Bus, capsys: Captured) -> None:
         assert len(datas(listener)) == 2
     assert capsys.readouterr() == (
         "",
-        "kbus send: message 3: can't send $.A: somebody who must get it has a full queue, so nobody got it;"
-        " 2 messages sent before\n",
+        "kbus send: message 3: can't send $.A: a recipient that must get it has a full queue,"
+        " so it was not delivered; 2 messages sent before\n",
     )
 
 

@@ -181,7 +181,7 @@ def test_nobody_replies_though_the_time_is_over(timeout: float) -> None:
                 with pytest.raises(OSError) as caught:
                     await awaited(call("$.A", timeout=timeout))
                 assert (caught.value.errno, caught.value.filename) == (errno.EADDRNOTAVAIL, "$.A")
-                assert caught.value.strerror == "nobody replies to it; `kbus bindings` shows who is there"
+                assert caught.value.strerror == "it has no replier; `kbus bindings` shows what is bound"
 
     run(test())
 

@@ -192,7 +192,7 @@ def test_nobody_can_serve_bind_events(capsys: Captured) -> None:
     assert main(["serve", "$.KBUS.ReplierBindEvent", "--", "cat"]) == 1
     assert capsys.readouterr().err == (
         "kbus serve: can't bind to $.KBUS.ReplierBindEvent:"
-        " KBUS itself sends messages of that name, and nobody replies to them\n"
+        " KBUS itself sends messages of that name, and they have no replier\n"
     )
 
 
@@ -200,7 +200,7 @@ def test_nobody_replies(capsys: Captured) -> None:
     assert main(["call", "$.A"]) == 1
     assert capsys.readouterr() == (
         "",
-        "kbus call: can't send $.A: nobody replies to it; `kbus bindings` shows who is there\n",
+        "kbus call: can't send $.A: it has no replier; `kbus bindings` shows what is bound\n",
     )
 
 

@@ -97,7 +97,7 @@ def test_play_says_what_could_not_be_sent(recorded: Path) -> None:
     assert err.splitlines() == [
         "kbus play: 2 messages sent, 1 left out",
         "kbus play: 1 messages could not be sent: 1 EADDRNOTAVAIL"
-        " (nobody replies to it; `kbus bindings` shows who is there)",
+        " (it has no replier; `kbus bindings` shows what is bound)",
     ]
 
 

@@ -86,7 +86,7 @@ def test_all_or_fail(listener: Ksock, capsys: Captured) -> None:
     assert main(["send", "$.A", "--all-or-fail"]) == 1
     assert capsys.readouterr() == (
         "",
-        "kbus send: can't send $.A: somebody who must get it has a full queue, so nobody got it\n",
+        "kbus send: can't send $.A: a recipient that must get it has a full queue, so it was not delivered\n",
     )
     assert listener.lost_messages() == 0
 
@@ -97,7 +97,8 @@ def test_all_or_wait_does_not_wait_for_what_can_never_fit(listener: Ksock, capsy
     assert main(["send", "$.A", "--all-or-wait", "--timeout", "600"]) == 1
     assert capsys.readouterr() == (
         "",
-        "kbus send: can't send $.A: somebody who must get it can never have room for it, so nobody got it\n",
+        "kbus send: can't send $.A: a recipient that must get it can never have room,"
+        " so it was not delivered\n",
     )
 
 

@@ -121,7 +121,7 @@ def test_a_replier_that_may_only_read(ksock: OpenKsock) -> None:
 
 def test_nobody_replies(ksock: OpenKsock) -> None:
     one = ksock()
-    expected = ("$.Fred", "nobody replies to it; `kbus bindings` shows who is there")
+    expected = ("$.Fred", "it has no replier; `kbus bindings` shows what is bound")
     assert said(lambda: one.send_msg(Request("$.Fred")), errno.EADDRNOTAVAIL) == expected
     assert said(lambda: one.call("$.Fred"), errno.EADDRNOTAVAIL) == expected
 
@@ -131,7 +131,7 @@ def test_one_of_many(ksock: OpenKsock) -> None:
     with pytest.raises(SendManyError) as caught:
         one.send_many([Announcement("$.A"), Request("$.Fred"), Announcement("$.B")])
     assert str(caught.value) == (
-        f"[Errno {errno.EADDRNOTAVAIL}] $.Fred: nobody replies to it; `kbus bindings` shows who is there:"
+        f"[Errno {errno.EADDRNOTAVAIL}] $.Fred: it has no replier; `kbus bindings` shows what is bound:"
         " message 1 of those to be sent"
     )
 
@@ -141,7 +141,7 @@ def test_a_reply_that_nobody_expects(ksock: OpenKsock) -> None:
     reply = Reply("$.Fred", to=one.ksock_id(), in_reply_to=MessageId(0, 99))
     assert said(lambda: one.send_msg(reply), errno.ECONNREFUSED) == (
         "$.Fred",
-        "nobody expects this reply: the Request was answered, or is not wanted any more",
+        "this reply is not expected: the Request has been answered or abandoned",
     )
 
 
@@ -152,11 +152,11 @@ def test_a_full_queue(ksock: OpenKsock) -> None:
     waits = Announcement("$.Filler", flags=Announcement.ALL_OR_WAIT)
     assert said(lambda: sender.send_msg(fails), errno.EBUSY) == (
         "$.Filler",
-        "somebody who must get it has a full queue, so nobody got it",
+        "a recipient that must get it has a full queue, so it was not delivered",
     )
     assert said(lambda: sender.send_msg(waits), errno.EAGAIN) == (
         "$.Filler",
-        "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it",
+        "a recipient that must get it has no room; poll for POLLOUT, then send() or discard()",
     )
     assert said(lambda: sender.send_msg(fails), errno.EALREADY) == (
         "$.Filler",
@@ -173,9 +173,9 @@ def test_a_message_that_is_too_long(ksock: OpenKsock) -> None:
     )
 
 
-NOBODY_REPLIES = "nobody replies to it; `kbus bindings` shows who is there"
+NOBODY_REPLIES = "it has no replier; `kbus bindings` shows what is bound"
 NOT_SENT = "another message has been written and not sent; send() or discard() that first"
-HAS_NO_ROOM = "somebody who must get it has no room; poll for POLLOUT, then send() or discard() it"
+HAS_NO_ROOM = "a recipient that must get it has no room; poll for POLLOUT, then send() or discard()"
 
 
 def test_a_message_that_was_written(ksock: OpenKsock) -> None:
@@ -223,8 +223,8 @@ def test_a_message_that_was_written_in_pieces(ksock: OpenKsock) -> None:
     one.write_data(request)
     assert said(one.send, errno.EADDRNOTAVAIL) == (
         None,
-        "nobody replies to this Request, or the requester of this reply has gone;"
-        " `kbus bindings` shows who is there",
+        "this Request has no replier, or the requester of this reply has gone;"
+        " `kbus bindings` shows what is bound",
     )
     assert said(lambda: one.write_data(bytes(100)), errno.EINVAL)[1] == (
         "what has been written is not a whole message"
@@ -320,7 +320,7 @@ def test_after_waiting(ksock: OpenKsock) -> None:
                 await sending
             assert (caught.value.errno, caught.value.filename) == (errno.EADDRNOTAVAIL, "$.A")
             assert caught.value.strerror == NOBODY_REPLIES
-            with pytest.raises(SendManyError, match=r"\] \$\.A: nobody replies to it"):
+            with pytest.raises(SendManyError, match=r"\] \$\.A: it has no replier"):
                 await many
 
     full = ksock()

@@ -56,7 +56,7 @@ def test_ping_of_one_that_fails(service: Service, capsys: Captured) -> None:
 
 def test_ping_of_nobody(bus: Bus, capsys: Captured) -> None:
     assert main(["ping", "$.Door.Open"]) == 1
-    assert "nobody replies to it" in capsys.readouterr().err
+    assert "it has no replier" in capsys.readouterr().err
 
 
 def test_ping_in_vain(bus: Bus, capsys: Captured) -> None:
