@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a Request is answered with, data or an error, and what has become of a reply that SEND refused."""
+"""How a Request is answered, with data or an error, and what becomes of a reply that SEND refused."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class CanSend(Protocol):
 
 
 class Replier(CanSend, Protocol):
-    """What the others need of a Ksock."""
+    """What the other functions need of a Ksock."""
 
     def max_message_size(self) -> int:
         """How long a message can be."""
 
 
 class Outcome(NamedTuple):
-    """What a Request is answered with, and what ends serving, if something does."""
+    """The reply to a Request, and the exception that ends serving, if there is one."""
 
     reply: Reply
     end: Optional[BaseException] = None
 
 
 def outcome_of(replier: Replier, request: Message, handle: Callable[[], Data]) -> Outcome:
-    """Return what comes of a Request that ``handle`` answers."""
+    """Return the outcome of a Request that ``handle`` answers."""
     try:
         return Outcome(reply_to(request, handle()))
     except BaseException as error:
@@ -49,7 +49,7 @@ def outcome_of(replier: Replier, request: Message, handle: Callable[[], Data]) -
 
 
 def outcome_of_error(replier: Replier, request: Message, error: BaseException) -> Outcome:
-    """Return what comes of a Request whose handler has raised this. What is no end of serving is logged."""
+    """Return the outcome of a Request whose handler has raised this. It is logged unless it ends serving."""
     if isinstance(error, StopServing):
         return outcome_of(replier, request, lambda: error.data)._replace(end=error)
     reply = failed_reply(request, *kind_and_text(error), replier.max_message_size())
@@ -61,7 +61,7 @@ def outcome_of_error(replier: Replier, request: Message, error: BaseException) -
 
 def log_failure(message: Message, error: Exception) -> None:
     """Log that a handler has raised this."""
-    # It takes a third of the time that importing the package takes, and good handlers do without.
+    # Imported late: it takes a third of the time that importing the package takes, and is for failures only.
     import logging
 
     what = "request" if message.is_request() else "message"
@@ -70,15 +70,15 @@ def log_failure(message: Message, error: Exception) -> None:
             "%s %s %s failed", what, message.id, message.name, exc_info=error
         )
     except Exception:
-        # A filter or a handler of the program's, which must not keep the requester from its answer.
+        # A filter or handler of the program has failed. The requester must get its answer all the same.
         with suppress(Exception):
             sys.excepthook(*sys.exc_info())
 
 
 def deliver(replier: Replier, request: Message, reply: Message, error: OSError) -> int:
-    """Do what can be done about a reply that was refused with ``error``, as ``settle`` does.
+    """Handle a reply that was refused with ``error``, as ``settle`` does.
 
-    In place of one that is too long the requester is told so.
+    If it was too long, send an error that says so in its place.
     """
     if error.errno != errno.EMSGSIZE:
         return settle(replier, reply, error)
@@ -109,9 +109,9 @@ def settle(replier: CanSend, reply: Message, error: OSError) -> int:
         try:
             raise error
         finally:
-            # Its traceback has this frame. A cycle would stay where nothing looks for them.
+            # Its traceback refers to this frame. Without garbage collection, the cycle would stay.
             del error
-    # This may be about the replier's own memory. But if the Request is over, a second reply is not expected.
+    # ENOBUFS may mean the replier's own memory. But if the Request is over, a second reply is not expected.
     unreplied = replier.num_unreplied_to()
     try:
         replier.send_msg(reply)

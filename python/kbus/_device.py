@@ -14,7 +14,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, Optional, Protocol
 
 if TYPE_CHECKING:
-    # Whoever passes one has imported it already, and it takes longer to import than all else here.
+    # A caller that passes a Path has imported it already. It takes longer to import than all else here.
     from pathlib import Path
 
 #: names the socket of a ``kbus-testbus``
@@ -22,7 +22,7 @@ TEST_BUS = "KBUS_TEST_BUS"
 
 
 class DeviceFile(FileIO):
-    """An open device, on which the calls are those of the kernel."""
+    """An open device, whose calls go to the kernel."""
 
     is_real = True
     #: ``fcntl.ioctl``: it is given this file first
@@ -38,13 +38,13 @@ class DeviceFile(FileIO):
 
 
 class StandIn(Protocol):
-    """What is in the place of the module."""
+    """What takes the place of the module."""
 
     def open(self, number: int, mode: str, nonblocking: bool) -> DeviceFile:
         """Open the device with this number; ``mode`` is ``r`` or ``rw``."""
 
     def proc_text(self, name: str) -> str:
-        """Return what is in the file of that name in ``/proc/kbus``."""
+        """Return the text of the file of that name in ``/proc/kbus``."""
 
 
 #: The last one is in place.
@@ -52,7 +52,7 @@ stand_ins: list[StandIn] = []
 
 
 def stand_in() -> Optional[StandIn]:
-    """Return what is in the place of the module, if it is not there itself."""
+    """Return what takes the place of the module, or None."""
     if stand_ins:
         return stand_ins[-1]
     path = os.environ.get(TEST_BUS)
@@ -75,7 +75,7 @@ def open_device(path: str, number: int, mode: str, nonblocking: bool) -> DeviceF
 
 
 def proc_text(path: Path) -> str:
-    """Return the text of a file of ``/proc/kbus``, or of another that is as such a one. Raises OSError."""
+    """Return the text of a file of ``/proc/kbus``, or of one of the same form. Raises OSError."""
     instead = stand_in() if str(path.parent) == "/proc/kbus" else None
     if instead:
         return instead.proc_text(path.name)

@@ -10,9 +10,9 @@ from . import _abi as abi
 from .errors import ReplierError, StatusError
 from .messages import Message, Reply, Status, reply_to
 
-#: What an answer is called that is an error.
+#: The name of an answer that is an error.
 FAILED = "$.KBUS.Replier.Failed"
-#: Bytes of the kind, and of all of the data
+#: Most bytes of the kind, and of the data
 MOST_KIND, MOST_DATA = 100, 4096
 
 _NOT_OF_A_KIND = re.compile("[^A-Za-z0-9._]")
@@ -44,15 +44,15 @@ def decode(data: Optional[bytes]) -> tuple[str, str]:
 def encode(kind: str, text: str, most: int = MOST_DATA) -> bytes:
     """Return the data of an error, of at most so many bytes; what is too long is cut.
 
-    Of the kind, what cannot be in one is replaced by underscores.
+    Underscores replace the characters that a kind cannot have.
     """
     head = (_NOT_OF_A_KIND.sub("_", kind)[:MOST_KIND] or "Error") + "\n"
-    # Half a character is none.
+    # Cut no character in half.
     return (head + text).encode(errors="replace")[:most].decode(errors="ignore").encode()
 
 
 def kind_and_text(error: BaseException) -> tuple[str, str]:
-    """Return what is told of an exception: its class and its text, or what a ReplierError says."""
+    """Return kind and text for an exception: its class and its text, or those of a ReplierError."""
     try:
         if isinstance(error, ReplierError):
             return str(error.kind), str(error.text)

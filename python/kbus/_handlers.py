@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who handles which message in a service: by name, as the bus itself chooses."""
+"""Which handler gets which message in a service: by name, as the bus itself chooses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Handling(Generic[_H]):
         self.time_limit = time_limit
 
     def too_late(self) -> ReplierError:
-        """Return what the requester is told when they are over."""
+        """Return the error that the requester gets when they are over."""
         return ReplierError("TimeLimit", f"no answer within {self.time_limit:g} seconds")
 
 
@@ -35,14 +35,14 @@ class Handlers(Generic[_H]):
         self.listeners: dict[str, Handling[_H]] = {}
 
     def replier(self, name: str, time_limit: Optional[float] = None) -> Callable[[_H], _H]:
-        """Return what makes a function the replier for a name; it may take ``time_limit`` seconds.
+        """Return a decorator that makes a function the replier for a name; it has ``time_limit`` seconds.
 
         Raises ValueError for NaN, and for a name that is illegal or has a handler.
         """
         return self._adder(self.repliers, name, time_limit)
 
     def listener(self, name: str) -> Callable[[_H], _H]:
-        """Return what makes a function a listener to a name."""
+        """Return a decorator that makes a function a listener to a name."""
         return self._adder(self.listeners, name, None)
 
     def _adder(
@@ -65,21 +65,21 @@ class Handlers(Generic[_H]):
         return [*((name, False) for name in self.listeners), *((name, True) for name in self.repliers)]
 
     def replier_for(self, message: Message) -> Optional[Handling[_H]]:
-        """Return who answers a Request: of those that match its name, the most specific."""
+        """Return the handler that answers a Request: the most specific of those that match its name."""
         if not message.wants_us_to_reply():
             return None
         found = [name for name in self.repliers if matches(name, message.name)]
         return self.repliers[max(found, key=specificity)] if found else None
 
     def listeners_for(self, message: Message) -> list[Handling[_H]]:
-        """Return all who listen to a message, the most specific first."""
+        """Return all listeners to a message, the most specific first."""
         found = [name for name in self.listeners if matches(name, message.name)]
         return [self.listeners[name] for name in sorted(found, key=specificity, reverse=True)]
 
     def wants(self, message: Message) -> bool:
         """Return whether a message is for one of these.
 
-        So is a Request for one of the names that is not to be answered: it has been abandoned.
+        So is a Request for one of the names that is not to be answered because it has been abandoned.
         """
         if message.is_request() and any(matches(name, message.name) for name in self.repliers):
             return True

@@ -10,7 +10,7 @@ from . import _abi as abi
 
 @dataclass(frozen=True, order=True)
 class MessageId:
-    """What tells one message from another: two unsigned 32-bit numbers.
+    """The id of a message: two unsigned 32-bit numbers.
 
     Ids are ordered by network id, then by serial number; on one device, later messages have
     higher ids until the serial numbers wrap. Immutable and hashable.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a Ksock reads: messages put aside earlier, then the kernel's queue."""
+"""What a Ksock reads: the messages kept here, then the kernel's queue."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _AT_END = io.BytesIO()
 class Inbox:
     """The messages that can be read from one open KBUS device, in their order.
 
-    Whoever looks for one particular message puts the others aside, from where they are read
-    before anything else. Nothing else is taken from the kernel that is not returned at once, so that
-    what ``poll`` tells of the kernel's queue is true. Looking for messages is not for several threads
-    at a time.
+    A search for one message keeps the others in ``_aside``; they are read before anything else. All else
+    that is taken from the kernel is returned at once, so that ``poll`` is right about the kernel's queue.
+    Only one thread at a time may look for messages.
 
-    Whoever takes messages gives ``taken``. If an exception comes, it appends that to ``undone``, and calls
-    ``settle``. The handler of a signal may raise one anywhere between the system call and the caller, and the
-    next one, from Python 3.11 on, where the next function of the package begins: so no function appends it.
+    A caller that takes messages passes ``taken``. If an exception comes, the caller appends that to
+    ``undone``, and calls ``settle``. A signal handler may raise one anywhere between the system call and the
+    caller, and the next one, from Python 3.11 on, where the next function of the package begins: so the
+    caller appends it without calling a function for that.
     """
 
     def __init__(self, file: DeviceFile, transfer: Transfer) -> None:
         self._file = file
         self._transfer = transfer
         self._aside: deque[Message] = deque()
-        # The message being read in pieces, unless it is the kernel's: one that was put aside, or nothing
-        # any more, as another one has been read since.
+        # The message being read in pieces, unless it is the kernel's: one that was kept here, or none any
+        # more because another one has been read since.
         self._current: Optional[io.BytesIO] = None
         #: What was taken and not returned, and is to be read next. Of a call, the exchange: its Request is
         #: abandoned, and its answer dropped.
         self.undone: list[tuple[Taken, Optional[Exchange]]] = []
 
     def clear(self) -> None:
-        """Forget all that was put aside."""
+        """Drop all that is kept."""
         self.undone.clear()
         self._aside.clear()
         self._current = None
@@ -56,7 +56,7 @@ class Inbox:
     # What was taken, and not returned.
 
     def settle(self) -> None:
-        """Put back what is not yet. An exception may end this anywhere; then it is done again."""
+        """Put back what is not yet. An exception may end this anywhere; then the next call goes on."""
         while self.undone:
             undone = self.undone[-1]
             taken, exchange = undone
@@ -66,13 +66,13 @@ class Inbox:
                     self._insert(each)
                     continue
                 if not isinstance(each, list):
-                    # From now on these objects, by which it shows what has been put back.
+                    # Make them once: `_missing` knows them by their identity.
                     each = taken[index] = each.messages()
                 self._append(each)
             if exchange:
                 self._append(exchange.messages())
                 self._abandon(exchange)
-            # Unless a signal handler has come to this first.
+            # A signal handler may have come to this first.
             if self.undone and self.undone[-1] is undone:
                 self.undone.pop()
 
@@ -89,15 +89,15 @@ class Inbox:
         self._aside += self._missing(messages)
 
     def _put_aside(self, messages: list[Message], note: Union[list[Message], Taken]) -> None:
-        """Put messages aside that were just taken, and forget them in the note of what was taken.
+        """Keep messages that were just taken, and remove them from the note of what was taken.
 
-        A signal handler may take them from there while the call waits, and they are not to be put back then.
+        A signal handler may take them while the call waits; then they must not be put back.
         """
         self._aside += messages
         note.clear()
 
     def _missing(self, messages: list[Message]) -> list[Message]:
-        """Return those which are not among those put aside; equal ones are others."""
+        """Return those that are not kept here; this compares identity."""
         there = set(map(id, list(self._aside)))
         return [each for each in messages if id(each) not in there]
 
@@ -112,7 +112,7 @@ class Inbox:
         try:
             self.abandon(request_id)
         except FileNotFoundError:
-            # Then it is among what is queued, unless it has come already.
+            # Then the answer is queued, unless it is kept here already.
             taken: Taken = []
             try:
                 if not self.has(is_answer):
@@ -128,8 +128,8 @@ class Inbox:
     def abandon(self, request_id: MessageId) -> None:
         """Give up a Request that was sent here.
 
-        If it came here too, and was put aside, it is not to be answered any more. The kernel does the same
-        with what is queued. Raises OSError as ABANDON does.
+        If it came here too, and is kept, it is not to be answered any more. The kernel does the same with
+        what is queued. Raises OSError as ABANDON does.
         """
         sender = ioctls.u32(self._file, abi.IOC_KSOCKID)
         for message in list(self._aside):
@@ -183,7 +183,7 @@ class Inbox:
         return message
 
     def _take_aside(self, at_most: int, taken: Taken) -> list[Message]:
-        """Take the first messages of those put aside, ``at_most`` if that is not 0.
+        """Take the first kept messages, ``at_most`` if that is not 0.
 
         Returns an empty list if there is none.
         """
@@ -196,7 +196,7 @@ class Inbox:
         return []
 
     def _first(self, at_most: int) -> list[Message]:
-        """Return the first messages put aside, ``at_most`` if that is not 0."""
+        """Return the first kept messages, ``at_most`` if that is not 0."""
         if at_most != 1:
             return list(self._aside)[: at_most or None]
         try:
@@ -205,7 +205,7 @@ class Inbox:
             return []
 
     def _look(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
-        """Take the first message put aside for which ``wanted`` is true."""
+        """Take the first kept message for which ``wanted`` is true."""
         for index, message in enumerate(list(self._aside)):
             if wanted(message):
                 self._current = _AT_END
@@ -218,7 +218,7 @@ class Inbox:
         return None
 
     def _remove(self, index: int, message: Message) -> bool:
-        """Remove a message put aside; returns whether it was there, as a signal handler may have taken it."""
+        """Remove a kept message; return whether it was there, as a signal handler may have taken it."""
         # Without a call in between, after which the handler could run.
         try:
             if self._aside[index] is message:
@@ -246,7 +246,7 @@ class Inbox:
     def find(
         self, wanted: Callable[[Message], bool], timeout: Optional[float], taken: Taken
     ) -> Optional[Message]:
-        """Return the first message for which ``wanted`` is true, and put those before it aside.
+        """Return the first message for which ``wanted`` is true, and keep those before it.
 
         Returns None if there is none within ``timeout`` seconds; None waits for ever.
         """
@@ -255,13 +255,13 @@ class Inbox:
         return found if found is not None else self._find(wanted, deadline_after(timeout), taken)
 
     def has(self, wanted: Callable[[Message], bool]) -> bool:
-        """Return whether a message was put aside for which ``wanted`` is true."""
+        """Return whether a message is kept for which ``wanted`` is true."""
         return any(map(wanted, list(self._aside)))
 
     def find_queued(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
         """Return the first message in the kernel's queue for which ``wanted`` is true.
 
-        Puts those before it aside. Returns None if there is none; does not wait.
+        Keeps those before it. Returns None if there is none; does not wait.
         """
         while (message := self._receive(abi.TRANSFER_NOW, taken)) is not None:
             if wanted(message):
@@ -270,12 +270,12 @@ class Inbox:
         return None
 
     def find_aside(self, wanted: Callable[[Message], bool], taken: Taken) -> Optional[Message]:
-        """Return the first message put aside for which ``wanted`` is true, or None."""
+        """Return the first kept message for which ``wanted`` is true, or None."""
         self.settle()
         return self._look(wanted, taken)
 
     def put_next_aside(self, taken: Taken) -> Optional[Message]:
-        """Put the first message of the kernel's queue aside and return it, or None if there is none."""
+        """Keep the first message of the kernel's queue and return it, or None if there is none."""
         message = self._receive(abi.TRANSFER_NOW, taken)
         if message is not None:
             self._put_aside([message], taken)
@@ -284,7 +284,7 @@ class Inbox:
     def find_unless_woken(
         self, wanted: Callable[[Message], bool], woken: int, taken: Taken
     ) -> Optional[Message]:
-        """Return the first message for which ``wanted`` is true, and put those before it aside.
+        """Return the first message for which ``wanted`` is true, and keep those before it.
 
         Returns None as soon as the descriptor ``woken`` can be read.
         """
@@ -312,7 +312,7 @@ class Inbox:
         return self._find(lambda message: True, deadline_after(timeout), taken)
 
     def answer(self, exchange: Exchange, deadline: int, taken: Taken) -> Optional[Message]:
-        """Return the answer to the Request that was sent; put what comes before it aside.
+        """Return the answer to the Request that was sent; keep what comes before it.
 
         Returns None if there is none until the deadline. Raises OSError if it could not be sent.
         """
@@ -331,7 +331,7 @@ class Inbox:
         return self._find(lambda message: message.in_reply_to == request_id, deadline, taken)
 
     def keep(self, exchange: Exchange) -> None:
-        """Put aside what was received."""
+        """Keep what was received."""
         self.settle()
         self._aside += exchange.messages()
 
@@ -351,21 +351,21 @@ class Inbox:
                 if wanted(message):
                     return message
                 self._put_aside([message], taken)
-                # Even if there are more: a stream of them must not go on for ever.
+                # Even if there are more: a stream of them must not keep this from ending.
                 if _is_over(deadline):
                     return None
             elif not self._wait(deadline):
                 return None
 
     def _receive(self, deadline: int, taken: Taken) -> Optional[Message]:
-        """What was taken before is either put aside or forgotten by now."""
+        """Receive a message. What was taken before is kept here or dropped by now."""
         self._current = _AT_END
         taken.clear()
         messages = self._transfer.receive(deadline, 1, taken)
         return messages[0] if messages else None
 
     def _wait(self, deadline: int) -> bool:
-        """Wait as TRANSFER does not with O_NONBLOCK: until the kernel's queue is not empty.
+        """Wait until the kernel's queue is not empty; TRANSFER does not wait with O_NONBLOCK.
 
         Returns False if the time is up before that.
         """

@@ -55,7 +55,7 @@ def name_query(file: DeviceFile, number: int, name: str, first: int = 0) -> int:
 
 
 def peer_info(file: DeviceFile, ksock_id: int) -> tuple[int, int, int, int]:
-    """Return ksock_id, pid, uid and gid of whoever opened the KSock with this id."""
+    """Return ksock_id, and pid, uid and gid of the process that opened the KSock with this id."""
     argument = bytearray(abi.PEER_INFO.pack(abi.check_u32("ksock_id", ksock_id), 0, 0, 0))
     file.ioctl(file, abi.IOC_PEERINFO, argument)
     ksock_id, pid, uid, gid = abi.PEER_INFO.unpack(argument)

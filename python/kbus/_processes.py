@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who is behind a number: processes, users and groups."""
+"""Processes, users and groups by their numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ENDED", "command_of", "group_name", "has_ended", "holders", "user_na
 #: in place of a program's name: the process has ended, and another has inherited what it opened
 ENDED = "ended"
 
-#: Interpreters of scripts, and the letter of the option behind which one has the program itself
+#: Interpreters of scripts, and the letter of the option that is followed by the program itself
 _INTERPRETERS = (
     (re.compile(r"(python|pypy)[0-9.]*|(ba|da|z|k|)sh|busybox"), "c"),
     (re.compile(r"(perl|ruby|lua|node)[0-9.]*"), "e"),
@@ -49,13 +49,13 @@ def command_of(pid: int) -> str:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether there is no such process any more, or a zombie; False for 0, that of another namespace."""
+    """Whether a process has ended or is a zombie; False for 0, a process of another namespace."""
     try:
         # The name, in brackets, can have brackets too.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2][0] in "ZX"
     except OSError:
         pass
-    # That of another user may be hidden there.
+    # A process of another user may be hidden there.
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -78,7 +78,7 @@ def holders(path: str) -> Counter[int]:
 def _script(words: Sequence[str], letter: str) -> str:
     """What an interpreter with these arguments runs; "" if that has no name.
 
-    A program without one is behind an option with this ``letter``.
+    A program without one follows an option with this ``letter``.
     """
     rest = iter(words)
     for word in rest:

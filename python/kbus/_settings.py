@@ -23,7 +23,7 @@ class PeerInfo(NamedTuple):
 
 
 NEEDS_RW = "that needs a Ksock that was opened with mode 'rw'"
-_FOR_ADMINISTRATORS = "that affects the whole device: only root, or the user who owns its node, may do it"
+_FOR_ADMINISTRATORS = "that affects the whole device: it is for root, or the user who owns the device node"
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def step(length: int) -> int:
 
 
 class BusGone(OSError):
-    """There is no bus at the socket, or not any more; the text says where.
+    """There is no bus at the socket, or it has gone; the text says where.
 
     The errno is ENOTCONN, which no call on the module's bus gives.
     """
@@ -127,7 +127,7 @@ class StandInFile(DeviceFile):
 
 
 class _as_from_the_kernel:
-    """OSErrors have the text of their errno, and not the number of a rule; a closed file is a ValueError."""
+    """Gives OSErrors the text of their errno in place of a rule's; raises ValueError for a closed file."""
 
     def __init__(self, file: StandInFile) -> None:
         self._file = file
@@ -170,7 +170,7 @@ def _name(argument: Argument) -> tuple[int, Optional[bytes]]:
     first, length, address = abi.NAME_QUERY.unpack_from(argument)
     if not address:
         return first, None
-    # One more than there can be, so that it is seen.
+    # One byte more than a name can have, so that a longer one is refused.
     return first, ctypes.string_at(address, min(length, abi.MAX_NAME_LEN + 1))
 
 
@@ -239,7 +239,7 @@ def _transfer(file: StandInFile, calls: KsockCalls, argument: bytearray) -> int:
         raise OSError(22, "flags and reserved")
 
     def deliver(outcome: TransferResult) -> None:
-        """Put what has come into the memory of the caller."""
+        """Copy the outcome to the memory of the caller."""
         sent = len(outcome.ids)
         if ids and sent:
             _store(ids, b"".join(abi.MSG_ID.pack(*each) for each in outcome.ids))

@@ -23,10 +23,10 @@ from .messages import Message, received
 
 # A default queue of small messages fits, and a program may open many KSocks.
 _SMALL = 16 * 1024
-# Who has one large message mostly has more, so memory that has grown is kept. But one message of 16 MiB
-# must not hold 16 MiB for as long as the Ksock is open: what is larger than this is for one call.
+# A program with one large message mostly has more, so memory that has grown is kept. But one message of
+# 16 MiB must not hold 16 MiB for as long as the Ksock is open: more than this is freed after the call.
 _MOST_KEPT = 256 * 1024
-# How many messages there is room for the ids of: about as many small ones as fit into the memory.
+# How many ids there is room for: about as many as small messages fit into the memory.
 _IDS = 128
 # Bytes of the shortest message, a guard at each end.
 _SHORTEST = abi.MESSAGE_HEADER.size + abi.padded(abi.MIN_NAME_LEN) + abi.U32.size
@@ -46,14 +46,14 @@ _RECEIVE_AT, _DEADLINE_AT, _LOST_AT, _RECEIVE_LEN_AT, _RECEIVE_MAX_AT, _TIMES_AT
 
 
 def deadline_after(timeout: Optional[float]) -> int:
-    """Return what ``deadline`` is so many seconds from now; None is never. Raises ValueError for NaN."""
+    """Return the deadline so many seconds from now; None is never. Raises ValueError for NaN."""
     if timeout is None:
         return abi.TRANSFER_NEVER
     return time.monotonic_ns() + int(1e9 * seconds_to_wait(timeout))
 
 
 def seconds_to_wait(timeout: float) -> float:
-    """Return how long that is, from 0 to what a deadline can say. Raises ValueError for NaN."""
+    """Return ``timeout``, limited to 0 and the longest that a deadline can be. Raises ValueError for NaN."""
     if timeout != timeout:
         raise ValueError("timeout is NaN")
     try:
@@ -73,11 +73,11 @@ def _grown(size: int) -> int:
 
 
 class Batch(NamedTuple):
-    """Messages as they are, and how things are in the queue that they come from.
+    """Messages as bytes, and the state of the queue that they come from.
 
     ``times`` are those at which each message was sent, and so queued, in ns of CLOCK_MONOTONIC
-    (``time.monotonic_ns``), or 0 where KBUS was not asked to take note of it. ``lost`` is how many messages
-    the KSock has missed so far, ``queued`` how many are left.
+    (``time.monotonic_ns``), or 0 where KBUS was not asked to record it. ``lost`` is how many messages the
+    KSock has missed so far, ``queued`` how many are left.
     """
 
     messages: list[bytes]
@@ -101,7 +101,7 @@ class _Outgoing:
     def fill(
         self, messages: bytes, deadline: int = abi.TRANSFER_NEVER, receive: int = 0, receive_len: int = 0
     ) -> None:
-        """Copy the messages to the memory, and say in the argument what is to be done."""
+        """Copy the messages to the memory, and fill in the argument."""
         length = len(messages)
         if length > len(self.view):
             self.view, self.address = memory(_grown(length))
@@ -126,7 +126,7 @@ class ReceiveBuffer:
         self.make_room(_SMALL)
 
     def make_room(self, size: int) -> None:
-        """Have memory for so many bytes at least."""
+        """Make the memory at least ``size`` bytes long."""
         # If there is enough, one that fits came just after the kernel's last look at the queue.
         if len(self.view) < size:
             self._replace(_grown(size))
@@ -137,7 +137,7 @@ class ReceiveBuffer:
         abi.U32.pack_into(self.argument, _RECEIVE_LEN_AT, len(self.view))
 
     def ask(self, deadline: int, at_most: int) -> None:
-        """Say in the argument what is wanted; mostly that is what was wanted the last time."""
+        """Fill in the argument; mostly it asks for the same as the last time."""
         abi.U32.pack_into(self.argument, _RECEIVED_AT, 0)
         self._messages = None
         if deadline != self.deadline:
@@ -168,7 +168,7 @@ class _TimedIncoming(ReceiveBuffer):
 
 
 class Aside(NamedTuple):
-    """Messages that had been put aside, and where among those the first of them was."""
+    """Messages that the Inbox had kept, and where among those the first of them was."""
 
     at: int
     messages: list[Message]
@@ -185,9 +185,9 @@ class Raw(NamedTuple):
         return received(self.content, self.number)
 
 
-#: What a call has taken so far, from the kernel or of what was put aside. It is here before it is taken, so
-#: that it can be put back, wherever an exception comes. When another call may use the memory again, which a
-#: signal handler may make, it is here without that.
+#: What a call has taken so far, from the kernel or from the messages that the Inbox keeps. It is added here
+#: before it is taken, so that it can be put back, wherever an exception comes. Before another call, such as a
+#: signal handler's, may use the memory again, a copy replaces it.
 Taken = list[Union[ReceiveBuffer, Aside, Raw, list[Message]]]
 
 _M = TypeVar("_M", _Outgoing, ReceiveBuffer, _TimedIncoming)
@@ -202,8 +202,8 @@ def _received(argument: bytearray, view: memoryview) -> list[Message]:
 class Exchange:
     """One message to send and one to receive, and how far that has come, whatever interrupts it.
 
-    A message that the memory is too small for is not received. It stays queued. ``is_call`` tells whether
-    the message is a Request, whose answer nobody wants if the call does not return it.
+    A message that the memory is too small for stays queued. ``is_call`` is true if the message is a
+    Request, whose answer is dropped if the call does not return it.
     """
 
     def __init__(self, file: DeviceFile, out: _Outgoing, incoming: ReceiveBuffer, is_call: bool) -> None:
@@ -256,7 +256,7 @@ class Transfer:
 
     def __init__(self, file: DeviceFile) -> None:
         self._file = file
-        # Memory that is not in use. Of several threads, each pop() gives another one.
+        # Memory that is not in use. pop() gives each of several threads another one.
         self._outgoing: list[_Outgoing] = []
         self._incoming: list[ReceiveBuffer] = []
         self._timed: list[_TimedIncoming] = []
@@ -364,7 +364,7 @@ class Transfer:
         return Exchange(self._file, out, incoming, is_call)
 
     def finish(self, exchange: Exchange) -> None:
-        """Let others have the memory of an exchange, which must not be used any more."""
+        """Free the memory for other calls; the exchange must not be used any more."""
         _put_back(self._outgoing, exchange.out)
         _put_back(self._incoming, exchange.incoming)
 
@@ -375,7 +375,7 @@ def _taken(pool: list[_M], make: Callable[[], _M]) -> _M:
         return pool.pop()
     except IndexError:
         pass
-    # An error of this is none of an empty pool.
+    # Outside the ``try``: an IndexError of this must be raised.
     return make()
 
 
@@ -385,7 +385,7 @@ def _put_back(pool: list[_M], memory: _M) -> None:
 
 
 def _batches(messages: Iterable[bytes]) -> Iterator[bytes]:
-    """Put messages one after the other, as many as there is memory for, and room for the ids."""
+    """Join messages, as many at a time as there is memory for, and room for the ids."""
     batch: list[bytes] = []
     length = count = 0
     for message in messages:
@@ -404,7 +404,7 @@ def _batches(messages: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(batch)
 
 
-#: ns. A clock that goes back by less was made slower, and not set.
+#: ns. A clock that goes back by less was slewed, and not set.
 _SLEWED = 1_000_000
 
 
@@ -412,7 +412,7 @@ class WallClock:
     """CLOCK_REALTIME less CLOCK_MONOTONIC.
 
     The two can't be read at the same moment, so the difference is known only to lie between two bounds. It
-    stays what it was while it can, that the time between two messages be the same by either clock.
+    stays what it was while it can, so that the time between two messages is the same by either clock.
     """
 
     def __init__(self) -> None:
@@ -422,8 +422,8 @@ class WallClock:
     def offset(self, first: int, last: int) -> int:
         """Return the difference, in ns, for the time from ``first`` to ``last``, in ns of CLOCK_MONOTONIC.
 
-        That must be not long ago, and not before the last call's time. With the difference it is not before
-        that by CLOCK_REALTIME either, unless the clock was set back.
+        That must be recent, and not before the last call's time. With the difference it is not before that by
+        CLOCK_REALTIME either, unless the clock was set back.
         """
         before = time.monotonic_ns()
         wall = time.time_ns()

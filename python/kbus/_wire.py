@@ -35,7 +35,7 @@ class Fields(NamedTuple):
 
 _EXTENSION_SIZE = 2 * abi.ORIG_FROM.size
 _MIN_LENGTH = abi.MESSAGE_HEADER.size + abi.U32.size
-# For encode and decode_into: to look these up in abi for each message would be a good part of the work.
+# For encode and decode_into: looking these up in abi for each message would take much of their time.
 _unpack_header = abi.MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = abi.MESSAGE_HEADER.size
 _EXTENDED, _DATA_PAD, _DATA_PAD_SHIFT = abi.BIT_EXTENDED, abi.BITS_DATA_PAD, abi.DATA_PAD_SHIFT
@@ -86,7 +86,7 @@ def encode(parts: Union[Fields, Message]) -> bytes:
 def check(buffer: bytes) -> None:
     """Raise ValueError, which names the cause, if ``buffer`` is anything else than one whole message.
 
-    Whatever KBUS delivers is accepted.
+    All that KBUS delivers is accepted.
     """
     if len(buffer) < _MIN_LENGTH:
         raise ValueError(f"not a message: {len(buffer)} bytes, the shortest has {_MIN_LENGTH}")
@@ -116,7 +116,7 @@ def check(buffer: bytes) -> None:
 
 
 def decode_into(message: Message, buffer: bytes, begin: int) -> int:
-    """Give the message, which may be without them, the parts of the one that begins at ``begin``.
+    """Set the parts of ``message``, which may have none yet, to those of the one that begins at ``begin``.
 
     Returns where it ends. Nothing is checked. It must be quick, as every message read goes this way.
     """
@@ -137,7 +137,7 @@ def decode_into(message: Message, buffer: bytes, begin: int) -> int:
     message.name = buffer[name_at : name_at + name_len].decode()
     data_at = name_at + ((name_len + 3) & ~3)
     end_at: int = data_at + 4 * data_len
-    # A careless sender may claim padding where there is no data, and KBUS does not look.
+    # A sender may claim padding where there is no data, and KBUS does not check that.
     message.data = buffer[data_at : end_at - (flags >> _DATA_PAD_SHIFT)] if data_len else None
     return end_at + 4
 

@@ -12,12 +12,12 @@ def read_bindings(names: Mapping[int, str]) -> list[tuple[Union[str, int], bool,
 
     ``names`` says what to call a KSock id, for instance ``{ksock.ksock_id(): "me"}``; ``who`` is
     that, or the id itself if it is not in ``names``. ``name`` is the message name. With more than one
-    device, ``kbus.inspect.bindings`` tells which it is.
+    device, ``kbus.inspect.bindings`` says which it is.
 
     Raises FileNotFoundError if the module is not loaded, PermissionError if this user may not look at
     ``/proc/kbus``. Source: semantics, rule 35.
     """
-    # It takes a quarter of the time that importing the package takes, and few programs want it.
+    # Imported late: it takes a quarter of the time that the package takes, and few programs need it.
     from . import inspect
 
     return [

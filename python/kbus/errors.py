@@ -49,7 +49,7 @@ class SendManyError(OSError):
 class StatusError(Exception):
     """A Request got a status from KBUS in place of an answer.
 
-    ``status`` is that message; its name tells what happened, for instance
+    ``status`` is that message; its name says what happened, for instance
     ``$.KBUS.Replier.GoneAway``. Source: semantics, rule 27.
     """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What ``/proc/kbus`` shows, as Python values.
 
-A later kernel module may add ``key=value`` pairs to a line of ``stats``; they are passed over here.
-Anything else that is not as it should be is a ValueError which names the file and the line. Source:
-semantics, rule 35, and for ``stats`` the project's design decisions.
+A later kernel module may add ``key=value`` pairs to a line of ``stats``; they are ignored here. Anything
+else that is malformed is a ValueError that names the file and the line. Source: semantics, rule 35, and for
+``stats`` the project's design decisions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class KsockStats:
     ksock_id: int
     #: process that opened it, in the reader's pid namespace; 0 if it has no pid there
     pid: int
-    #: user who opened it
+    #: user that opened it
     uid: int
     #: group that opened it
     gid: int
@@ -106,7 +106,7 @@ class DeviceStats:
     max_message_size: int
     #: True if binds and unbinds of repliers are reported as messages
     report_replier_binds: bool
-    #: True if the kernel log tells of what happens
+    #: True if the kernel logs what happens
     verbose: bool
     #: messages that wait for room
     waiting: int
@@ -164,7 +164,7 @@ def devices(path: PathLike = STATS) -> list[int]:
 
 
 def _lines(path: PathLike) -> list[tuple[str, str]]:
-    """The lines that are not blank, each with where it is for an error to say."""
+    """The lines that are not blank, each with its place for errors to name."""
     try:
         text = proc_text(Path(path))
     except OSError as error:

@@ -41,24 +41,24 @@ class Ksock(DeviceSettings):
     ``which`` is the number of the device, 0 for ``/dev/kbus0``. ``mode`` is ``r`` (enough to
     listen) or ``rw``. With ``nonblocking``, sending a message with ALL_OR_WAIT does not wait; see
     ``send``. ``wait_for_msg``, ``receive_many``, ``call`` and ``serve`` wait all the same. ``call_timeout``
-    is for how many seconds ``call`` waits if it is not told otherwise.
+    is how many seconds ``call`` waits by default.
 
-    Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten.
+    Use it with ``with``, or call ``close()``; a forgotten one gives a ResourceWarning.
     Iterating gives the messages that are queued, and ends when there are none. ``which`` is kept,
     ``mode`` as ``read`` or ``read/write``; ``fileno()`` serves ``select`` and ``poll``.
 
     Whole messages are sent and received with one system call (TRANSFER), in pieces with several:
     ``write_data`` and ``send``, ``next_msg`` and ``read_data``. Both ways can be mixed. None is taken
     from the kernel's queue before it is asked for, so what is not returned yet is still counted there,
-    and ``select`` tells of it.
+    and ``select`` reports it.
 
     Synchronization: each method that is one system call is atomic, but what is written or read
-    in pieces is not, and ``call`` and ``serve`` put messages aside that others may wait for. Let one
-    thread at a time use a Ksock, or close it; more threads open more Ksocks. One that waits is not woken
-    by a close: it returns the next message, or raises ValueError when its time is over. A signal handler
-    may send with the Ksock of the call that it interrupts; but if it receives, it may put aside what that
-    call waits for, which does not look there again. After a fork two processes use one KSock, and both
-    have what was put aside before: let one of them go on with it.
+    in pieces is not, and ``call`` and ``serve`` keep messages that others may wait for. Let one thread at
+    a time use or close a Ksock; more threads open more Ksocks. A close does not wake a thread that waits:
+    that returns the next message, or raises ValueError when its time is over. A signal handler may send
+    with the Ksock of the call that it interrupts; but if it receives, it may keep the message that the call
+    waits for, and the call does not look there again. After a fork two processes use one KSock, and both
+    have the messages kept before: let one of them go on with it.
 
     Raises ValueError for another mode, TypeError for ``which`` that is no int; OSError with ENOENT if
     there is no such device, EACCES if it may not be opened, EMFILE if the user has too many KSocks. All
@@ -99,7 +99,7 @@ class Ksock(DeviceSettings):
         if isinstance(which, bool) or not isinstance(which, int):
             raise TypeError(f"which is an int, the number of a device, not {type(which).__name__}")
         self.which = which
-        #: Seconds after which ``call`` gives up if it is not given another number; None is never.
+        #: Seconds after which ``call`` gives up by default; None is never.
         self.call_timeout = call_timeout
         self.mode = "read" if mode == "r" else "read/write"
         try:
@@ -109,7 +109,7 @@ class Ksock(DeviceSettings):
         self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
         self._transfer = Transfer(self._file)
         self._services: list[Service] = []
-        # What ``send`` is to send, unless it was written in pieces.
+        # The message that ``send`` is to send, unless it was written in pieces.
         self._written: Optional[Message] = None
         self._inbox = Inbox(self._file, self._transfer)
         self._undone = self._inbox.undone
@@ -148,13 +148,13 @@ class Ksock(DeviceSettings):
         self.close()
 
     def __del__(self) -> None:
-        # Without _inbox, __init__ failed, and told so itself.
+        # Without _inbox, __init__ has raised.
         if hasattr(self, "_inbox") and not self._file.closed:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             self.close()
 
     def close(self) -> None:
-        """Close the device. What is bound is unbound, what is unread is gone. Can be repeated.
+        """Close the device, unbind all names and drop what is unread. Can be repeated.
 
         The names of a service that runs in another thread are unbound at once, though that may still wait in
         a system call, for ``LINGER`` seconds at most, or be in a handler.
@@ -167,7 +167,7 @@ class Ksock(DeviceSettings):
     def fileno(self) -> int:
         """Return the file descriptor, for ``select`` and the like.
 
-        It does not tell of messages that were put aside: by ``call`` or ``serve``, or because a signal
+        It does not show messages that the Ksock keeps: from ``call`` or ``serve``, or because a signal
         handler raised an exception before they were returned. Read those first.
         """
         return self._file.fileno()
@@ -181,9 +181,9 @@ class Ksock(DeviceSettings):
     def bind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Listen to messages of this name, which may end in a wildcard, or be its replier.
 
-        As an ``observer`` this listens, but no sender waits for its queue, and nothing is refused because of
-        it: what finds no room there it misses, also with ALL_OR_WAIT and ALL_OR_FAIL. What a Ksock listens
-        to it does as an observer, or nothing.
+        An ``observer`` listens, but no sender waits for its queue, and nothing is refused because of it: it
+        misses what finds no room there, also with ALL_OR_WAIT and ALL_OR_FAIL. A Ksock listens to all its
+        names as an observer, or to none.
 
         Raises ValueError for a replier that is an observer; OSError with EADDRINUSE if the name has a
         replier, EBADMSG for an illegal name, ENAMETOOLONG, ENOSPC for too many bindings, EINVAL for an
@@ -195,7 +195,7 @@ class Ksock(DeviceSettings):
             raise _refusals().binding(error, self, name, replier) from None
 
     def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
-        """Take back the newest ``bind`` with the same arguments, and what is unread by it.
+        """Undo the newest ``bind`` with the same arguments, and drop what came by it and is unread.
 
         Raises OSError with EINVAL if there is none. Source: semantics, rules 6 and 10.
         """
@@ -211,7 +211,7 @@ class Ksock(DeviceSettings):
     def resolve(self, name: str) -> Optional[int]:
         """Return the id of the KSock that would get a Request of this name now, or None.
 
-        Other than ``find_replier``, this heeds wildcards. Source: semantics, rule 12.
+        Unlike ``find_replier``, this considers wildcards. Source: semantics, rule 12.
         """
         return self._look_up(abi.IOC_RESOLVE, name)
 
@@ -246,7 +246,7 @@ class Ksock(DeviceSettings):
         try:
             self._write(message.to_bytes())
         except OSError as error:
-            # EALREADY: what waits to be sent is another message, and must not go.
+            # EALREADY: another message waits to be sent, and must not be dropped.
             if error.errno != errno.EALREADY:
                 self.discard()
             raise self._why_not_sent(error, message) from None
@@ -260,8 +260,8 @@ class Ksock(DeviceSettings):
         recipient has no room. Then the message stays. Poll for POLLOUT and call ``send`` again, or
         ``discard`` it. The same two ways are open if a signal handler raised an exception.
 
-        Raises OSError, above all with EADDRNOTAVAIL (nobody to answer the Request, or to take the
-        reply), EBUSY (a queue is full), ECONNREFUSED (this reply is not expected), EPIPE (another
+        Raises OSError, above all with EADDRNOTAVAIL (the Request has no replier, or the requester has
+        gone), EBUSY (a queue is full), ECONNREFUSED (this reply is not expected), EPIPE (another
         KSock than ``to`` is the replier), ENOLCK (no room for the answer in the own queue:
         ``set_max_messages``).
         Source: semantics, rules 14 to 22.
@@ -278,7 +278,7 @@ class Ksock(DeviceSettings):
     def send_msg(self, message: Message) -> MessageId:
         """Send a whole message, and return its id, with one system call.
 
-        This fails as ``send`` does; a message that is to stay, stays for ``send`` or ``discard``. It
+        This fails as ``send`` does; a message that is kept waits for ``send`` or ``discard``. It
         also raises OSError with EMSGSIZE or ENAMETOOLONG, and BlockingIOError (EALREADY) if something
         else has been written and not sent, in part or whole; that stays as it is.
         """
@@ -299,7 +299,7 @@ class Ksock(DeviceSettings):
         Messages of others may come between them. Raises SendManyError, which is an OSError, for the
         first that ``send_msg`` would have failed with; it has the ids of those before it, which were
         sent. Those after it are not sent. If a signal handler raises an exception, some may have been
-        sent: ``last_msg_id`` tells the last.
+        sent: ``last_msg_id`` returns the last.
         """
         self._file.fileno()
         given = list(messages)
@@ -335,8 +335,7 @@ class Ksock(DeviceSettings):
     def next_msg(self) -> int:
         """Make the next message the one being read; return its length in bytes, 0 if none.
 
-        The rest of the one read before is dropped. Messages that ``call`` or ``serve`` put aside
-        come first.
+        The rest of the one read before is dropped. Messages that ``call`` or ``serve`` kept come first.
         """
         return self._inbox.next_length()
 
@@ -368,9 +367,9 @@ class Ksock(DeviceSettings):
         """Return the messages that are queued, with one system call; waits until there is one.
 
         Returns an empty list if there is none within ``timeout`` seconds; None waits for ever, 0 not
-        at all. It need not be all: there are ``at_most`` so many, and as many as fit into the memory that
-        this keeps, 16 KiB at least, or one that is larger. If ``call`` or ``serve`` has put messages
-        aside, these are what is returned.
+        at all. It may not be all: there are ``at_most`` so many, and as many as fit into the memory that
+        this keeps, 16 KiB at least, or one that is larger. If ``call`` or ``serve`` has kept messages, this
+        returns those.
 
         Raises ValueError if ``at_most`` is less than 1.
         """
@@ -381,11 +380,11 @@ class Ksock(DeviceSettings):
     def receive_bytes(self, room: int = 1 << 16) -> Batch:
         """Return the messages that are queued, as bytes, when each was queued, and what is left.
 
-        This is one system call, and does not wait. It need not be all: they fit into ``room`` bytes, unless
+        This is one system call, and does not wait. It may not be all: they fit into ``room`` bytes, unless
         it is one that is larger. ``Message.from_bytes`` makes messages of them.
 
-        KBUS takes note of the times from the first call on. What was queued before that, or what ``call``
-        or ``serve`` has put aside, has 0.
+        KBUS records the times from the first call on. What was queued before that, or was kept by ``call``
+        or ``serve``, has 0.
         """
         return self._take(self._inbox.take_bytes, room)
 
@@ -423,7 +422,7 @@ class Ksock(DeviceSettings):
         """Send a Request, wait for its answer, and return that.
 
         If the answer is the next message, this is one system call. Others that arrive meanwhile are
-        put aside, to be read later in their order; the rest of a message being read is dropped.
+        kept, to be read later in their order; the rest of a message being read is dropped.
 
         Raises TimeoutError after ``timeout`` seconds, or those of ``call_timeout``, when the answer is
         abandoned (``math.inf`` is never); StatusError,
@@ -465,15 +464,15 @@ class Ksock(DeviceSettings):
     def serve(self, name: str, handler: Callable[[Message], Data]) -> None:
         """Be the replier for ``name``, and answer Requests until the handler ends it.
 
-        ``handler`` is given each Request that must be answered from here, and returns the data of the reply.
+        ``handler`` gets each Request that must be answered from here, and returns the data of the reply.
         It ends serving by raising StopServing, which carries the last reply's data. Another exception is an
         answer too: the requester gets a ReplierError, the logger ``kbus.serve`` the traceback, and serving
         goes on. KeyboardInterrupt, SystemExit and the like are answered in the same way, and then passed on.
         At the end ``name`` is unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent``
-        has no room to be told, it stays bound until it is unbound later, or this is closed.
+        has no room for the event, it stays bound until it is unbound later, or this is closed.
 
-        A requester who has gone away, given up, or has no room for the reply is no error. Other messages
-        are put aside without a limit, so it is best to serve with a Ksock that listens to nothing. Copies of
+        A requester that has gone away, given up, or has no room for the reply is no error. Other messages
+        are kept without a limit, so it is best to serve with a Ksock that listens to nothing. Copies of
         Requests for ``name`` that are not to be answered are dropped: abandoned ones look like a listener's.
 
         This is a Service with one name; that can have more, be stopped, and run in a thread of its own.
@@ -502,7 +501,7 @@ class Ksock(DeviceSettings):
             self._services.remove(service)
 
     def _take_all_aside(self) -> None:
-        """Put all that is queued aside, to be found from there."""
+        """Keep all that is queued, to be found here."""
         for _ in queued_now(self.num_messages(), partial(self._take, self._inbox.put_next_aside)):
             pass
 
@@ -511,8 +510,8 @@ class Ksock(DeviceSettings):
     ) -> Optional[Message]:
         """Return the next wanted message, or None as soon as the descriptor ``woken`` can be read.
 
-        Without that, only those that were put aside are looked at. If an exception comes, ``taken`` must be
-        appended to ``_undone``.
+        Without that, look only at the messages kept here. If an exception comes, ``taken`` must be appended
+        to ``_undone``.
         """
         if woken is None:
             return self._inbox.find_aside(wanted, taken)
@@ -521,9 +520,9 @@ class Ksock(DeviceSettings):
     def _answer(
         self, request: Message, reply: Reply, next_wanted: Optional[Callable[[Message], bool]]
     ) -> None:
-        """Answer a Request, and wait a little for the next message, which is put aside.
+        """Answer a Request, and wait a little for the next message, which is kept.
 
-        Not without ``next_wanted``, nor if one that it wants is there already.
+        Do not wait without ``next_wanted``, or if a message that it accepts is kept already.
         """
         if next_wanted is None or self._inbox.has(next_wanted):
             try:
@@ -547,7 +546,7 @@ class Ksock(DeviceSettings):
 def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Message]:
     """Read ``count`` messages that are queued, and as many urgent ones that come meanwhile, and so first.
 
-    Others that come later stay queued: somebody who sends all the time must not keep this from ending.
+    Others that come later stay queued: a sender that never stops must not keep this from ending.
     """
     most = 2 * count
     while count > 0 and most > 0 and (message := read()) is not None:
@@ -557,7 +556,7 @@ def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Me
 
 
 def _refusals() -> ModuleType:
-    # It takes as long as a third of the package, and is for what goes wrong.
+    # Imported late: it takes a third of the time that the package takes, and is for failures only.
     from . import _refusals as refusals
 
     return refusals

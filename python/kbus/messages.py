@@ -27,12 +27,12 @@ class Message:
     ===============  =======================================================================
     ``name``         str
     ``data``         bytes of exactly the length that was given, or None if there are none
-    ``to``           KSock id; 0 for nobody in particular
+    ``to``           KSock id; 0 for no KSock in particular
     ``from_``        KSock id of the sender; KBUS sets it, 0 is KBUS itself
     ``orig_from``    OrigFrom or None
     ``final_to``     OrigFrom or None
     ``in_reply_to``  MessageId of the Request that this message answers, or None
-    ``flags``        int, the constants below; without the bits that tell the length of data
+    ``flags``        int, the constants below; without the bits that give the length of data
     ``id``           MessageId or None; KBUS sets it unless its network id is not 0
     ===============  =======================================================================
 
@@ -138,7 +138,7 @@ class Message:
     def from_sequence(cls: type[_M], seq: Sequence[Any], *args: Any, **overrides: Any) -> _M:
         """Return the message of which ``extract`` gave ``seq``: nine values, in its order.
 
-        What else is given is as for ``from_message``. Raises ValueError for another number of values,
+        Other arguments are those of ``from_message``. Raises ValueError for another number of values,
         and as the constructor does.
         """
         if len(seq) != len(wire.Fields._fields):
@@ -149,7 +149,7 @@ class Message:
     def from_bytes(cls: type[_M], data: Union[bytes, bytearray, memoryview]) -> _M:
         """Return the message that ``data`` is, guards included, as ``Ksock.read_data`` gives it.
 
-        Whatever KBUS delivers is accepted by ``Message.from_bytes``. Raises ValueError, which
+        ``Message.from_bytes`` accepts all that KBUS delivers. Raises ValueError, which
         names the cause, if this is not exactly one message, or none of this class.
         """
         buffer = bytes(data)
@@ -249,7 +249,7 @@ class Message:
         return bool(self.flags & self.URGENT)
 
     def wants_us_to_reply(self) -> bool:
-        """Return whether the reader of this copy is the one who must answer it."""
+        """Return whether the reader of this copy must answer it."""
         return bool(self.flags & self.WANT_YOU_TO_REPLY)
 
     # What can be changed before it is sent.
@@ -269,7 +269,7 @@ class Message:
 
 
 class Announcement(Message):
-    """A message for whoever listens. It wants no reply and is none: else ValueError."""
+    """A message for all listeners. It wants no reply and is none: else ValueError."""
 
     __slots__ = ()
 
@@ -361,8 +361,8 @@ class Status(Message):
     """A message that KBUS made; SYNTHETIC is set in it. It is read, and not sent.
 
     In place of an answer it has ``in_reply_to``; events have none. It cannot want a reply:
-    ValueError. ``original`` is its name, or a message that was read, as which it is but for what else
-    is given.
+    ValueError. ``original`` is its name, or a message that was read, from which it takes what is not
+    given.
     """
 
     __slots__ = ()
@@ -407,7 +407,7 @@ class Status(Message):
 def received(buffer: bytes, count: int) -> list[Message]:
     """Return the ``count`` messages that TRANSFER has put one after the other into ``buffer``.
 
-    They are not checked again: KBUS did, when they were sent.
+    They are not checked again: KBUS checked them when they were sent.
     """
     messages = []
     begin = 0
@@ -454,7 +454,7 @@ def stateful_request(
     encoding: str = "utf-8",
     errors: str = "strict",
 ) -> Request:
-    """Return a Request to the very KSock that sent ``earlier_msg``, or fail when it is sent.
+    """Return a Request to the same KSock; sending it fails if that is not the replier any more.
 
     ``earlier_msg`` is a reply, or an earlier stateful Request of ours for the same recipient.
     Raises ValueError for any other message, and for a status that comes from no replier.

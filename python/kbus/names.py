@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Message names: which are legal, what wildcards match, which binding is more specific.
 
-Pure functions. KBUS does all of this itself; they are for programs that want to know beforehand.
+Pure functions. KBUS does all of this itself; they are for programs that check beforehand.
 Source: semantics, rules 1 to 4 and 9.
 """
 
@@ -20,7 +20,7 @@ _WORD = re.compile("[A-Za-z0-9]+")
 
 
 def check(name: str) -> None:
-    """Raise ValueError, which tells what is wrong, unless ``name`` can be bound to."""
+    """Raise ValueError, which says what is wrong, unless ``name`` can be bound to."""
     length = len(name.encode(errors="surrogatepass"))
     if length > abi.MAX_NAME_LEN:
         raise ValueError(f"a message name of {length} bytes is longer than {abi.MAX_NAME_LEN}")

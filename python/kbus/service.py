@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A service: one Ksock, several names, one loop. ``kbus.aio.Service`` is that of asyncio.
+"""A service: one Ksock, several names, one loop. ``kbus.aio.Service`` is the one for asyncio.
 
 ::
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ._transfer import Taken
     from .ksock import Ksock
 
-#: Is given a message; gives the data of the reply, at once or when it is awaited.
+#: Takes a message; returns the data of the reply, at once or when it is awaited.
 Handler = Callable[[Message], Any]
 
 __all__ = ["Handler", "Service"]
@@ -48,31 +48,31 @@ __all__ = ["Handler", "Service"]
 class Service(Handlers[Handler]):
     """Answers Requests and hears messages on a Ksock, one after the other.
 
-    ``prefix`` is what names begin with that do not begin with ``$.``. The Ksock stays the caller's, who
-    closes it. Handlers are plain functions or coroutine functions, which are awaited to their end before the
-    next message is looked at.
+    ``prefix`` and a dot go before names that do not begin with ``$.``. The caller closes the Ksock. Handlers
+    are plain functions or coroutine functions, which are awaited to their end before the next message is
+    looked at.
 
     What a replier's handler returns is the data of the reply. An exception is an answer too: the requester
     gets a ReplierError, the logger ``kbus.serve`` the traceback, and the service goes on. StopServing answers
     and then stops; KeyboardInterrupt, SystemExit and the like are answered, and then passed on: what has been
-    read by then is put aside. An exception of a listener's handler is logged.
+    read by then is kept. An exception of a listener's handler is logged.
 
-    A handler with a ``time_limit`` in seconds has failed when they are over: the requester gets a
+    A handler with a ``time_limit`` in seconds fails when they are over: the requester gets a
     ReplierError of the kind ``TimeLimit``. One that is a coroutine is cancelled; a plain function goes on to
     its end, and what it returns then is dropped. While it waits for room to send, or has written a message
-    that is not sent, the requester cannot be told: then it is when the handler ends.
+    that is not sent, the error cannot be sent: the requester gets it when the handler ends.
 
     A message that has been written on the Ksock, in part or whole, and not sent when a handler ends, is
     discarded so that the reply can be sent.
 
-    Messages that are for none of the handlers are put aside, to be read when the service has ended. With
+    Messages that are for none of the handlers are kept, to be read when the service has ended. With
     listeners, a message comes once, however many of the Ksock's bindings match (``want_messages_once``).
 
-    A process that is forked while this runs has no part in it: there it neither answers nor unbinds, whatever
-    is called or closed. If a handler forks and returns in both, ``run`` ends in the new one.
+    In a process that is forked while this runs, the service neither answers nor unbinds, whatever is called
+    or closed. If a handler forks and returns in both, ``run`` ends in the new one.
 
-    Synchronization: ``stop`` and ``drain`` can be called by signal handlers and other threads; what else
-    there is, by one thread.
+    Synchronization: ``stop`` and ``drain`` can be called by signal handlers and other threads; all else by
+    one thread.
     """
 
     def __init__(self, ksock: Ksock, prefix: str = "$") -> None:
@@ -80,13 +80,14 @@ class Service(Handlers[Handler]):
         self.ksock = ksock
         #: Set when all names are bound.
         self.ready = threading.Event()
-        # Of another file, once the pipe is closed. A signal handler may come while its thread has the lock.
+        # Once the pipe is closed, another file may have this number. A signal handler may run while its
+        # thread has the lock.
         self._wake: Optional[int] = None
         self._wake_lock = threading.RLock()
         self._let_go()
         self._bound: list[tuple[str, bool]] = []
         self._awaiting: Optional[Any] = None
-        # The message that is being handled, until its requester has been told, if it has one.
+        # The message that is being handled, until its requester, if it has one, is answered.
         self._in_hand: Optional[Message] = None
         # The process that it runs in, and the thread.
         self._pid = 0
@@ -97,7 +98,7 @@ class Service(Handlers[Handler]):
     # Beginning and ending.
 
     def _let_go(self) -> None:
-        """Nobody wants it to end any more."""
+        """Reset what makes the service end."""
         self._is_stopping = False
         self._is_draining = False
         self._is_closed = False
@@ -116,10 +117,10 @@ class Service(Handlers[Handler]):
 
         Raises OSError as ``Ksock.bind`` does, before anything else is done, if a name cannot be bound.
         At the end the names are unbound. If that is refused, because a listener to
-        ``$.KBUS.ReplierBindEvent`` has no room to be told, they stay bound until they are unbound later, or
-        the Ksock is closed; it is BlockingIOError (EAGAIN) unless another exception has ended it. Raises
-        ValueError if the Ksock is closed meanwhile, and before anything is done if this runs already, or if
-        another thread serves with the Ksock. A handler may run another service of the Ksock to its end.
+        ``$.KBUS.ReplierBindEvent`` has no room for the event, they stay bound until they are unbound later,
+        or the Ksock is closed; this raises BlockingIOError (EAGAIN) unless another exception has ended it.
+        Raises ValueError if the Ksock is closed meanwhile, and before anything is done if this runs already,
+        or if another thread serves with the Ksock. A handler may run another service of the Ksock to its end.
         """
         with self._claimed():
             self._run()
@@ -163,7 +164,7 @@ class Service(Handlers[Handler]):
             except BaseException as error:
                 errors.append(error)
             finally:
-                # Who waits for this is to see that it will not come.
+                # If the service never became ready, end the wait for that.
                 self.ready.set()
 
         thread = threading.Thread(target=run, name=f"kbus {self._prefix}")
@@ -196,7 +197,7 @@ class Service(Handlers[Handler]):
         self._wake_up()
 
     def _is_copy(self) -> bool:
-        """Return whether this is what a fork has copied: the Ksock is that of the process that runs it."""
+        """Return whether this is a fork's copy: the Ksock belongs to the process that runs the service."""
         return os.getpid() != self._pid
 
     def _is_of_another_thread(self) -> bool:
@@ -251,7 +252,7 @@ class Service(Handlers[Handler]):
                 yield
             self._unbind()
         except BaseException:
-            # Why it ends matters more than that this may be refused.
+            # The exception that ends it matters more than a refusal of this.
             with suppress(OSError, ValueError):
                 self._unbind()
             raise
@@ -268,7 +269,7 @@ class Service(Handlers[Handler]):
             if not self._is_copy():
                 self.ksock.want_messages_once(before)
         except BaseException:
-            # Why it ends matters more than that it may be closed.
+            # The exception that ends it matters more than an error because it is closed.
             with suppress(OSError, ValueError):
                 if not self._is_copy():
                     self.ksock.want_messages_once(before)
@@ -289,7 +290,7 @@ class Service(Handlers[Handler]):
     def _drain(self) -> Optional[OSError]:
         """Unbind, and handle what had come before; return why a name stays bound, if one does."""
         refused: Optional[OSError] = None
-        # What is unread when its name is unbound is lost to us.
+        # An unbind drops what is unread.
         self.ksock._take_all_aside()
         try:
             self._unbind()
@@ -315,10 +316,10 @@ class Service(Handlers[Handler]):
                 raise
 
     def _handle_next(self, woken: Optional[int]) -> bool:
-        """Handle the next message, if there is one; without ``woken``, of those put aside.
+        """Handle the next message, if there is one; without ``woken``, of those kept.
 
         If an exception comes before a handler has begun, the message is read next. If one comes after that,
-        the requester is told.
+        the requester gets it as an error.
         """
         taken: Taken = []
         try:
@@ -370,7 +371,7 @@ class Service(Handlers[Handler]):
     def _send(
         self, request: Message, reply: Reply, next_wanted: Optional[Callable[[Message], bool]] = None
     ) -> None:
-        """Answer a Request whose handler is over: nobody sends what that has left unsent."""
+        """Answer a Request whose handler has ended, and discard what that has left unsent."""
         if self._is_copy():
             return
         try:
@@ -382,7 +383,7 @@ class Service(Handlers[Handler]):
             self.ksock._answer(request, reply, next_wanted)
 
     def _in_time(self, request: Message, replier: Handling[Handler], seconds: float) -> Optional[Outcome]:
-        """Return what the handler has given, or None if it took too long and the requester was told."""
+        """Return the handler's outcome, or None if it took too long and the requester got that error."""
         mine = threading.Lock()
         untold: list[Outcome] = []
 
@@ -403,10 +404,10 @@ class Service(Handlers[Handler]):
         timer.cancel()
         if mine.acquire(blocking=False):
             return outcome
-        # Let nothing more be sent from here before that is.
+        # Nothing more may be sent from here before that error is.
         timer.join()
         if untold:
-            # The handler has written a message that is not sent, so nothing else could be.
+            # The handler has written a message that is not sent, so the error could not be sent.
             return untold[0]._replace(end=outcome.end)
         if outcome.end and not isinstance(outcome.end, StopServing):
             raise outcome.end
@@ -418,7 +419,7 @@ class Service(Handlers[Handler]):
         result = handling.handler(message)
         if not hasattr(result, "__await__"):
             return result
-        # Most services do without it.
+        # Imported late: most services do not need it.
         import asyncio
 
         if self._awaiting is None:
@@ -427,7 +428,7 @@ class Service(Handlers[Handler]):
         try:
             return self._awaiting.run_until_complete(asyncio.wait_for(result, limit))
         except asyncio.TimeoutError:
-            # It may have raised that itself.
+            # The handler may have raised that itself.
             if limit is not None and time.monotonic() >= began + limit:
                 raise handling.too_late() from None
             raise

@@ -12,5 +12,5 @@ def encode(value: str) -> bytes:
 
 
 def decode(message: Message) -> str:
-    """Return the data of a message as text. Raises ValueError if it is none."""
+    """Return the data of a message as text. Raises ValueError if it is not UTF-8."""
     return (message.data or b"").decode()

@@ -30,14 +30,14 @@ class AsyncKsock:
     """A KSock whose waiting leaves the event loop free.
 
     ``which``, ``mode`` and ``call_timeout`` are those of ``Ksock``. ``ksock`` is the Ksock itself, opened as
-    non-blocking: use it for what never waits (limits, switches, ``peer``, ``resolve``), but leave its
-    reading and sending alone.
+    non-blocking: use it for what never waits (limits, switches, ``peer``, ``resolve``), but do not read
+    or send with it.
 
     Many tasks can use an AsyncKsock at the same time: an answer goes to the ``call`` that waits for
     it, a Request to the ``serve`` that has its name, and everything else to ``async for``, where each
     message comes once, however many tasks iterate. Messages are taken from the kernel only while a
     task waits for some; those that arrive during a ``call`` or ``serve`` and are for neither are kept
-    without a limit until somebody iterates.
+    without a limit until a task iterates.
 
     Use it with ``async with``, or call ``close()``. Not for several threads or event loops.
 
@@ -51,7 +51,7 @@ class AsyncKsock:
         self._sending = asyncio.Lock()
         # Whether the message of a task waits in the KSock for room.
         self._is_kept = False
-        # None is the end, an error too: nothing comes any more.
+        # After None or an error nothing more comes.
         self._others: asyncio.Queue[Union[Message, Exception, None]] = asyncio.Queue()
         self._answers: dict[MessageId, asyncio.Future[Message]] = {}
         # Requests given up when their answers were queued already.
@@ -162,7 +162,7 @@ class AsyncKsock:
                     self._is_kept = True
         except BaseException:
             if self._is_kept and self.ksock.fd:
-                # Why it ends matters more.
+                # The exception that ends it matters more.
                 with suppress(OSError):
                     self.ksock.discard()
             raise
@@ -185,8 +185,8 @@ class AsyncKsock:
     async def call(self, name: str, data: Data = None, timeout: Optional[float] = None) -> Message:
         """Send a Request, wait for its answer, and return that.
 
-        Many can wait at the same time, as many as the queue has room for answers: with the next one OSError
-        is ENOLCK. ``ksock.set_max_messages`` makes it longer.
+        As many can wait at the same time as the queue has room for answers; the next one raises OSError with
+        ENOLCK. ``ksock.set_max_messages`` makes the queue longer.
 
         If this is cancelled, or there is no answer within ``timeout`` seconds, or those of the Ksock's
         ``call_timeout`` (TimeoutError), the Request is abandoned. Raises StatusError, which carries it, for a
@@ -212,7 +212,7 @@ class AsyncKsock:
                 message: Message = await answer
                 return message
         finally:
-            # Still there, it was not answered.
+            # If it is still there, it was not answered.
             if self._answers.pop(request_id, None) and self.ksock.fd:
                 self._give_up(request_id)
 
@@ -225,19 +225,19 @@ class AsyncKsock:
     async def serve(self, name: str, handler: Handler) -> None:
         """Be the replier for ``name``, and answer Requests until the handler ends it.
 
-        ``handler`` is a function or a coroutine function. It is given each Request and returns the
+        ``handler`` is a function or a coroutine function. It gets each Request and returns the
         data of the reply. Requests are handled at the same time, as far as the handler awaits; how many
-        there can be is limited by the queues of those who send them.
+        there can be is limited by the queues of their senders.
 
         It ends serving by raising StopServing, which carries that reply's data; the replies under way are
         completed. Another exception is an answer too: the requester gets a ReplierError, the logger
         ``kbus.serve`` the traceback, and serving goes on. If this is cancelled, handlers under way are
         cancelled, and their requesters get a ReplierError of the kind ``CancelledError``. At the end ``name``
-        is unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room to be
-        told, it stays bound until it is unbound later, or this is closed; Requests for it come to
+        is unbound. If that is refused, because a listener to ``$.KBUS.ReplierBindEvent`` has no room for the
+        event, it stays bound until it is unbound later, or this is closed; Requests for it come to
         ``async for``.
 
-        A requester who has gone away, given up, or has no room for the reply is no error. This is a Service
+        A requester that has gone away, given up, or has no room for the reply is no error. This is a Service
         with one name; that can have more, and be stopped.
 
         Raises OSError as ``Ksock.bind`` and ``Ksock.send`` do, and BlockingIOError (EAGAIN) if StopServing
@@ -272,7 +272,7 @@ class AsyncKsock:
             deliver(self.ksock, request, reply, error)
 
     def _take_all(self) -> None:
-        """Give all that is queued to whom it is for."""
+        """Pass on all that is queued."""
         for message in queued_now(self.ksock.num_messages(), self.ksock.read_next_msg):
             self._give(message)
 
@@ -315,9 +315,9 @@ class AsyncKsock:
             self._awaited.discard(future)
 
     def _on_readable(self) -> None:
-        """Give one message to whom it is for: one, so that other tasks get their turn."""
+        """Pass on one message: only one, so that other tasks get their turn."""
         if not self._readers:
-            # Only now, as mostly the next one comes soon, and to say so takes a system call each time.
+            # Only now, as mostly the next reader comes soon, and each change takes a system call.
             self._loop.remove_reader(self.ksock.fileno())
             self._is_watched = False
             return
@@ -331,7 +331,7 @@ class AsyncKsock:
             self._give(message)
 
     def _fail(self, error: Exception) -> None:
-        """Reading has failed: tell all who wait, as the loop would try again without end."""
+        """Reading has failed: pass the error to all that wait, as the loop would try again without end."""
         self._loop.remove_reader(self.ksock.fileno())
         self._is_watched = False
         self._others.put_nowait(error)
@@ -354,7 +354,7 @@ class AsyncKsock:
     def _serve(self, message: Message) -> bool:
         """Give a message to the services that it is for; return whether there are any.
 
-        KBUS has chosen the most specific replier of all, and that is who is meant.
+        KBUS has chosen the most specific replier of all, so the most specific one here is meant.
         """
         meant: Optional[Service] = None
         if message.wants_us_to_reply():
@@ -368,7 +368,7 @@ class AsyncKsock:
 
 
 def _stopped_by(error: OSError, sent: list[MessageId]) -> SendManyError:
-    # One of a single message has its name besides.
+    # An error of a single message has its name too.
     reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or ""
     return SendManyError(error.errno or 0, reason, sent, kept=False)
 

@@ -24,19 +24,19 @@ Handler = Callable[[Message], Union[Data, Awaitable[Data]]]
 
 
 class Service(Handlers[Handler]):
-    """What ``kbus.Service`` is, with an AsyncKsock.
+    """What ``kbus.Service`` is, for an AsyncKsock.
 
-    Messages are handled at the same time, as far as the handlers await, each by a task. Nothing limits how
-    many those are: a handler that others can keep waiting for long counts them, and refuses what is too much
-    with a ReplierError. Those under way are completed when the service ends. If ``run`` is cancelled, they
-    are cancelled too, and their requesters get a ReplierError of the kind ``CancelledError``.
+    Messages are handled at the same time, as far as the handlers await, each by a task. The number of tasks
+    has no limit: a handler that may wait long should count them, and refuse too many with a ReplierError.
+    Those under way are completed when the service ends. If ``run`` is cancelled, they are cancelled too, and
+    their requesters get a ReplierError of the kind ``CancelledError``.
 
-    A coroutine that takes longer than its ``time_limit`` is cancelled, and its requester told at once; if it
-    goes on, the service ends after it. A plain function cannot be cancelled: its requester is told when it
-    has come to its end.
+    A coroutine that takes longer than its ``time_limit`` is cancelled, and its requester gets the error at
+    once; if it goes on, the service ends after it. A plain function cannot be cancelled: its requester gets
+    the error when it has come to its end.
 
     Messages that are for none of the handlers come to ``async for`` on the AsyncKsock. Before the names are
-    unbound, what is queued goes to whom it is for, the own listeners included.
+    unbound, what is queued is passed on, to the own listeners too.
 
     Synchronization: ``stop`` and ``drain`` can be called by signal handlers and other threads.
     """
@@ -49,14 +49,14 @@ class Service(Handlers[Handler]):
         self._loop = asyncio.get_running_loop()
         self._is_running = False
         self._stopped: Optional[asyncio.Future[Any]] = None
-        #: what it was told first, also before it ran: True to drain, False to stop
+        #: which was called first, also before it ran: True for ``drain``, False for ``stop``
         self._told: Optional[bool] = None
         self._is_draining = False
         #: whether Requests that come now are refused
         self._is_over = False
         self._bound: list[tuple[str, bool]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: handlers whose requesters have been told already, and that are not at their end
+        #: handlers that took too long, whose requesters have the error, and that have not ended
         self._late: set[asyncio.Future[Any]] = set()
 
     # Beginning and ending.
@@ -76,7 +76,7 @@ class Service(Handlers[Handler]):
                     await self._told_to_end()
                 finally:
                     refused = self._unbind()
-            # They may raise, but then they have told. One that was cancelled cancels no others.
+            # If they raise, their requesters have been answered. One that was cancelled cancels no others.
             ended = await asyncio.gather(*self._tasks, return_exceptions=True)
             for each in ended:
                 if isinstance(each, BaseException) and not isinstance(each, asyncio.CancelledError):
@@ -126,7 +126,7 @@ class Service(Handlers[Handler]):
         finally:
             ready.cancel()
             if not task.done():
-                # The loop may not have come to what it was told just now, nor the service to where it ends.
+                # The loop may not have run a ``stop`` or ``drain`` yet, nor the service wait for it.
                 self._told = bool(self._told)
                 self._end(self._told)
             try:
@@ -168,7 +168,7 @@ class Service(Handlers[Handler]):
         refused: Optional[OSError] = None
         self._is_over = not self._is_draining
         if self._bound and self.ksock.ksock.fd:
-            # What is unread when a name is unbound is lost, though others here may have a right to it.
+            # An unbind drops what is unread, which may be for others here too.
             try:
                 self.ksock._take_all()
             except OSError as error:
@@ -186,7 +186,7 @@ class Service(Handlers[Handler]):
     # Serving.
 
     def start(self, message: Message, replier: Optional[Handling[Handler]]) -> None:
-        """Begin to handle a message: by those who listen to it, and by ``replier``, if there is one.
+        """Begin to handle a message: by those that listen to it, and by ``replier``, if there is one.
 
         When the service has ended, a Request is refused.
         """
@@ -199,7 +199,7 @@ class Service(Handlers[Handler]):
             self._begin(self._reply(unbegun, replier), unbegun)
 
     def _begin(self, work: Any, unbegun: Sequence[Message] = ()) -> None:
-        """Let a task do this; ``unbegun`` is the Request until it does, which it never does if cancelled."""
+        """Let a task do this; ``unbegun`` has the Request until the task begins, which it may never."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(partial(self._completed, unbegun))
@@ -246,7 +246,7 @@ class Service(Handlers[Handler]):
             return result
         if limit is None:
             return await result
-        # The requester does not wait until the handler has noticed, but who waits for the service does.
+        # The requester does not wait until the handler has ended, but the service does.
         task = asyncio.ensure_future(result)
         try:
             await asyncio.wait((task,), timeout=until - self._loop.time())
@@ -260,7 +260,7 @@ class Service(Handlers[Handler]):
                 task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Future[Any]) -> None:
-        """What comes of it now is for nobody."""
+        """Drop the result of a handler that took too long."""
         self._late.discard(task)
         if not task.cancelled():
             task.exception()
@@ -274,6 +274,6 @@ class Service(Handlers[Handler]):
         self._answer_at_the_end(request, failed_reply(request, "Stopped", "the service has ended", longest))
 
     def _answer_at_the_end(self, request: Message, reply: Reply) -> None:
-        # Nobody is there any more who could be told why it was refused.
+        # A refusal has no caller left to raise to.
         with suppress(OSError):
             self.ksock._answer(request, reply)
