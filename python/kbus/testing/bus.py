@@ -21,11 +21,11 @@ _NOTICE = "kbus.testing: this is no module, but a bus in a test\n"
 
 
 class Bus:
-    """A bus of its own, which programs of this process use as if it were the module's, inside a ``with``.
+    """A bus of its own, which this process uses as if it were the module's, inside a ``with``.
 
-    ``devices`` is how many there are at first, ``queue_length`` how many messages a queue takes unless it is
-    told otherwise. KSocks that are open when the block ends can only be closed; calls on them that wait then
-    raise ValueError.
+    ``devices`` is how many there are at first, ``queue_length`` how many messages a queue takes by default.
+    KSocks that are open when the block ends can only be closed; calls on them that wait then raise
+    ValueError.
 
     The first Bus of a process says on stderr what it is, unless it is ``quiet``.
     """
@@ -73,5 +73,5 @@ class Bus:
         return StandInFile(f"/dev/kbus{number}", handle, handle.ready.descriptor(), mode, nonblocking)
 
     def proc_text(self, name: str) -> str:
-        """Return what is in the file of this name of ``/proc/kbus``."""
+        """Return the text of the file of this name in ``/proc/kbus``."""
         return self.core.proc_text(name)

@@ -24,17 +24,17 @@ from .model.parts import CallClock
 from .model.stats import bindings_text, stats_text
 from .ready import Ready
 
-#: What a call gives that has not come to its end.
+#: What a step returns if the call has not ended.
 WAITS = object()
 
 _LONGEST_WAIT = 3600  # seconds
 
-#: Does a step of a call; is told whether its time is over. Gives WAITS, or what the call gives.
+#: Does a step of a call; the argument is whether its time is over. Returns WAITS, or what the call returns.
 Step = Callable[[bool], Any]
 
 
 class BusClosed(ValueError):
-    """There is no bus any more."""
+    """The bus has ended."""
 
 
 class Now(CallClock):
@@ -54,10 +54,10 @@ class Call:
     ) -> None:
         self.step = step
         self.deadline = deadline
-        #: whose message waits for room while this waits
+        #: the KSock whose message waits for room while this waits
         self.sender = sender
         self.outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
-        # Held during a step, so that who gives up can wait until its memory is not used any more.
+        # Held during a step, so that a caller that gives up can wait until its memory is not used any more.
         self.during = threading.Lock()
         self.is_given_up = False
         #: Whether it has done what it should, and what it gives or raises.
@@ -109,7 +109,7 @@ class Core:
             ready.close()
 
     def do(self, call: Call) -> Any:
-        """Make a call, and return what it gives or raise what it raises."""
+        """Make a call, and return what it returns or raise what it raises."""
         # Thread.is_alive() may be wrong for ever once a signal handler has raised an exception in it.
         if self._has_ended or os.getpid() != self._pid or sys.is_finalizing():
             raise _closed()
@@ -201,11 +201,11 @@ class Core:
     def _go_on_with_those_that_wait(self) -> list[Call]:
         """Let all go on that can, and return those that have ended.
 
-        A sender that waits holds up those behind it who need room where it finds none.
+        A sender that waits blocks those behind it that need room where it finds none.
         """
         ended: list[Call] = []
         while self._waiting:
-            # What one has sent another may wait for, and what one has read makes room.
+            # Another may wait for what one has sent, or for the room of what one has read.
             before = self._progress()
             more = self._go_on_once()
             ended += more
@@ -231,9 +231,9 @@ class Core:
         return ended
 
     def _sender_of(self, call: Call) -> Optional[ModelKsock]:
-        """Return whose message waits for the room of others, and could be sent otherwise."""
+        """Return the KSock whose message waits for nothing but the room of others, if it does."""
         sender = call.sender
-        # One that has been closed meanwhile waits for nobody.
+        # One that has been closed meanwhile does not wait.
         if sender is None or sender not in self.ready or not sender.waits:
             return None
         return sender if sender.errno_of_retry() in (0, errno.EAGAIN) else None

@@ -17,12 +17,12 @@ from .model.ksock import ModelKsock
 from .model.parts import Owner
 from .ready import Ready
 
-#: ``has_gone``, if there is one, tells whether the one for whom this thread makes calls is there no more.
+#: ``has_gone``, if there is one, returns whether the client for which this thread makes calls has gone.
 caller = threading.local()
 
 
 class Handle:
-    """What a file is to the kernel. ``nonblocking`` is given with each call that it matters to.
+    """What an open file is to the kernel. Each call that can wait is given ``nonblocking``.
 
     Calls raise OSError with EBADF once it is closed, also those that wait then.
     """
@@ -82,7 +82,7 @@ class Handle:
 
         def step(is_over: bool) -> Any:
             is_done, found = going.step(is_over)
-            # Also while it waits: who is interrupted then is told how far it has come.
+            # Also while it waits: a caller that is interrupted then sees how far it has come.
             if delivered:
                 delivered(found)
             return found if is_done else WAITS
@@ -98,7 +98,7 @@ class Handle:
         def checked(is_over: bool) -> Any:
             nonlocal has_waited
             if has_waited and has_gone and has_gone():
-                raise OSError(errno.EINTR, "nobody waits for this any more")
+                raise OSError(errno.EINTR, "the client has gone")
             has_waited = True
             # A thread or a process may have been about to make the call, or waits in it.
             if self._ksock not in self._core.ready:

@@ -81,7 +81,7 @@ class BusServer:
             try:
                 connected, _ = self._listener.accept()
             except OSError:
-                # Who connects while there is no descriptor left stays queued until there is one.
+                # A client that connects while there is no descriptor left stays queued until there is one.
                 self._is_closed.wait(_RETRY_AFTER)
                 continue
             connection = Connection(connected)
@@ -112,7 +112,7 @@ class BusServer:
             connection.close()
 
     def _close(self, token: bytes) -> None:
-        # In this order, so that whoever no longer finds it knows that it is closed.
+        # In this order, so that a handle that is not found is closed.
         self._handles[token][0].close()
         del self._handles[token]
 
@@ -135,7 +135,7 @@ class BusServer:
                 os.close(descriptor)
             connection.send(token)
         except BaseException:
-            # The client has gone, or there is no descriptor left: nobody knows of this KSock.
+            # The client has gone, or there is no descriptor left: no client knows of this KSock.
             self._close(token)
             raise
         return token
@@ -196,16 +196,16 @@ def _devices(text: str) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what understands the command line."""
+    """Return the parser of the command line."""
     one = argparse.ArgumentParser(
         prog="kbus-testbus",
         usage="kbus-testbus [-h] [--devices N] [COMMAND...]",
-        description="Be a bus, for tests, that needs no kernel module. COMMAND is run with KBUS_TEST_BUS set,"
+        description="Run a bus for tests, without the kernel module. COMMAND is run with KBUS_TEST_BUS set,"
         " and when it ends this ends with its status. Without one, print the line that sets KBUS_TEST_BUS,"
         " and serve until SIGINT, SIGTERM or SIGHUP.",
     )
-    one.add_argument("--devices", type=_devices, default=1, metavar="N", help="how many devices there are")
-    one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
+    one.add_argument("--devices", type=_devices, default=1, metavar="N", help="number of devices")
+    one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="command to run")
     return one
 
 
@@ -248,11 +248,11 @@ def _status_of(command: list[str], devices: int) -> int:
         if child is None:
             came.append(number)
         elif number != signal.SIGINT:
-            # Without its bus it would be of no use. A terminal sends SIGINT to it as well, and it may need
-            # its bus to shut down.
+            # Without its bus it is of no use. A terminal sends SIGINT to it as well, and it may need its bus
+            # to shut down.
             child.send_signal(number)
 
-    # Before there is anything that could be left behind.
+    # Before anything is made that a signal could leave behind.
     for each in (*_ENDS, signal.SIGINT):
         _handle(each, end)
     with serving(devices) as path:

@@ -22,14 +22,14 @@ def owed_by(replier: ModelKsock) -> list[PendingRequest]:
 
 
 def answer_removed(device: Device, removed: list[Copy]) -> None:
-    """Rule 10: senders of Requests that an unbind took out unread hear of it, in the Requests' order."""
+    """Rule 10: a status for each Request that an unbind took out unread, in the Requests' order."""
     unread = [copy.request for copy in removed]
     for request in [request for request in device.requests if request in unread]:
         give_status(device, request, abi.NAME_REPLIER_UNBOUND)
 
 
 def answer_for_closing(replier: ModelKsock) -> None:
-    """Rule 27: the statuses that a close causes; the closing KSock itself hears nothing any more."""
+    """Rule 27: the statuses that a close causes; the closing KSock itself gets none."""
     device = replier.device
     for request in owed_by(replier):
         give_status(
@@ -38,13 +38,13 @@ def answer_for_closing(replier: ModelKsock) -> None:
 
 
 def forget(sender: ModelKsock) -> None:
-    """Rule 16: nobody waits for the answers to what a KSock asked that closes."""
+    """Rule 16: drop the Requests of a KSock that closes."""
     device = sender.device
     device.requests[:] = [request for request in device.requests if request.sender is not sender]
 
 
 def abandon(sender: ModelKsock, number: MsgId) -> None:
-    """Rule 28: the oldest Request with this id is not waited for any more."""
+    """Rule 28: give up the oldest Request with this id."""
     for request in sender.device.requests:
         if request.sender is sender and request.id == number:
             request.abandoned = True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A reference model of one KBUS device: what the semantics and the decisions say, single-threaded and plain.
 
-A `Device` holds the state, and a `ModelKsock` is the face that a program sees. What is refused raises
-an OSError with the errno that the device gives and the rule as its text. Limits per user and memory are not
-modelled, nor is blocking: every KSock is as if opened with O_NONBLOCK.
+A `Device` holds the state, and a `ModelKsock` is what a program uses. What is refused raises an OSError
+with the errno that the device gives and the rule as its text. Limits per user and memory are not modelled,
+nor is blocking: every KSock is as if opened with O_NONBLOCK.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One message to everybody that it concerns: rules 14 to 26, 42 and 43."""
+"""The delivery of one message to all its recipients: rules 14 to 26, 42 and 43."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 MOST_OF_ONE_ID = 16
 """Requests of one sender that can wait with the same id (rule 29)."""
 
-# Who gets which copies, in the order of rule 19; what a KSock may do without comes last in its list.
+# Which KSock gets which copies, in the order of rule 19; copies that it may miss come last in its list.
 Plan = dict["ModelKsock", list[Copy]]
 
 
 def check_form(message: WireMessage) -> None:
-    """Rules 1, 4 and 5: what SEND refuses about a whole message whoever is there to get it."""
+    """Rules 1, 4 and 5: what SEND refuses about a whole message, whatever recipients it has."""
     if not names.is_legal(message.name) or names.is_wildcard(message.name):
         raise OSError(errno.EBADMSG, "rules 1 and 4: the name")
     if message.name.startswith(names.OWN_PREFIX) and not message.is_reply:
@@ -33,7 +33,7 @@ def check_form(message: WireMessage) -> None:
 
 
 def plan(sender: ModelKsock, message: WireMessage) -> Plan:
-    """Rule 15 from the fourth check on: who would get `message` now. Changes nothing."""
+    """Rule 15 from the fourth check on: which KSocks would get `message` now. Changes nothing."""
     planned = plan_copies(sender, message)
     check_room(sender, planned, message)
     return planned
@@ -52,7 +52,7 @@ def plan_copies(sender: ModelKsock, message: WireMessage) -> Plan:
 
 
 def who_is_full(sender: ModelKsock, message: WireMessage) -> set[ModelKsock]:
-    """Rule 22: for whose room a message waits that is ALL_OR_WAIT and could be sent otherwise."""
+    """Rule 22: the KSocks for whose room an ALL_OR_WAIT message waits that could be sent otherwise."""
     slot = 1 if message.is_request else 0
     return {
         ksock
@@ -85,7 +85,7 @@ def plan_reply(sender: ModelKsock, message: WireMessage) -> Plan:
         raise OSError(errno.EADDRNOTAVAIL, "rule 26: the requester is gone")
     request = answered_by(sender, message)
     if request is None:
-        raise OSError(errno.ECONNREFUSED, "rule 26: nobody expects this reply from here")
+        raise OSError(errno.ECONNREFUSED, "rule 26: this reply is not expected from here")
     if not request.sender.queue.takes_answer(message.length, request.sender.reserved):
         raise OSError(errno.ENOBUFS, "rule 43: no room for the answer")
     return {request.sender: [Copy(message)]}
@@ -114,7 +114,7 @@ def add_listeners(device: Device, planned: Plan, message: WireMessage) -> None:
 
 
 def check_room(sender: ModelKsock, planned: Plan, message: WireMessage) -> None:
-    """Rules 21, 22 and 42: whether somebody who must not miss a message is full. A reply waits for nobody."""
+    """Rules 21, 22 and 42: whether a KSock that must not miss a message is full. A reply does not wait."""
     if message.is_reply:
         return
     must = [(ksock, needed) for ksock, copies in planned.items() if (needed := not_to_miss(copies))]
@@ -126,9 +126,9 @@ def check_room(sender: ModelKsock, planned: Plan, message: WireMessage) -> None:
     for ksock, copies in must:
         room = ksock.queue.room(message.length, ksock.reserved + slots.get(ksock, 0))
         if message.flags & abi.BIT_ALL_OR_WAIT and room < len(copies):
-            raise OSError(errno.EAGAIN, "rule 22: somebody is full")
+            raise OSError(errno.EAGAIN, "rule 22: a recipient is full")
         if message.flags & abi.BIT_ALL_OR_FAIL and room < len(copies):
-            raise OSError(errno.EBUSY, "rule 21: somebody is full")
+            raise OSError(errno.EBUSY, "rule 21: a recipient is full")
         if copies[0].request is not None and room < 1:
             raise OSError(errno.EBUSY, "rule 21: the replier is full")
 
@@ -139,7 +139,7 @@ def not_to_miss(copies: list[Copy]) -> list[Copy]:
 
 
 def is_observed(copies: list[Copy]) -> bool:
-    """Whether the plain ones of these copies, all of one KSock, are an observer's, who may miss them."""
+    """Whether the plain ones of these copies, all of one KSock, are an observer's, which may miss them."""
     return any(copy.binding is not None and copy.binding.observer for copy in copies)
 
 
@@ -218,7 +218,7 @@ def deliver(device: Device, planned: Plan, number: MsgId) -> None:
         queued = copies[:fitting] + [copy for copy in copies[fitting:] if copy.over_limit]
         ksock.queue.put(queued)
         ksock.lose(len(copies) - len(queued))
-        # Also of one who wants it and has no room.
+        # Also if the KSock that asked for it has no room.
         has_time |= ksock.wants_times
     if has_time:
         now = device.clock.now
@@ -227,7 +227,7 @@ def deliver(device: Device, planned: Plan, number: MsgId) -> None:
 
 
 def report_losses(planned: Plan) -> None:
-    """What MessagesLost tells of a delivery comes at its end."""
+    """MessagesLost reports the losses of a delivery at its end."""
     for ksock in planned:
         report_lost(ksock)
 

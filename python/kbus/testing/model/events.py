@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Binding and unbinding, and the telling of it: rules 6, 7, 10 and 32."""
+"""Binding and unbinding, and the events that report it: rules 6, 7, 10 and 32."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def unbind(ksock: ModelKsock, name: bytes, kind: int) -> None:
 
 
 def unbind_all(ksock: ModelKsock) -> None:
-    """A close takes back every binding, the oldest first, and is refused by nobody (rule 32)."""
+    """A close removes every binding, the oldest first, and is never refused (rule 32)."""
     device = ksock.device
     for binding in [binding for binding in device.bindings if binding.ksock is ksock]:
         device.bindings.remove(binding)
         planned = plan_event(ksock, binding.name, is_bind=False) if binding.replier else None
         if planned is not None:
-            planned.pop(ksock, None)  # it hears nothing of its own close
+            planned.pop(ksock, None)  # it gets no event of its own close
             tell_of_close(device, planned)
 
 
 def plan_event(binder: ModelKsock, name: bytes, is_bind: bool) -> Plan | None:
-    """Rule 32: who would get the event; None if events are not reported."""
+    """Rule 32: which KSocks would get the event; None if events are not reported."""
     if not binder.device.report_binds:
         return None
     data = abi.BIND_EVENT.pack(is_bind, binder.id, len(name)) + padded(name)
@@ -74,7 +74,7 @@ def plan_event(binder: ModelKsock, name: bytes, is_bind: bool) -> Plan | None:
 
 
 def check_room(planned: Plan | None) -> None:
-    """Rule 32: an event that somebody has no room for is not missed; the bind or unbind is put off."""
+    """Rule 32: an event that a listener has no room for is not missed; the bind or unbind is put off."""
     for ksock, copies in (planned or {}).items():
         if not is_observed(copies) and ksock.queue.room(copies[0].message.length, ksock.reserved) < len(
             copies
@@ -83,7 +83,7 @@ def check_room(planned: Plan | None) -> None:
 
 
 def tell_of_close(device: Device, planned: Plan) -> None:
-    """Rule 32: the event of a close, which nobody can refuse.
+    """Rule 32: the event of a close, which cannot be refused.
 
     Copies without room are set aside, in their place in the order and over the limit, as long as the device's
     1000 are not used up; then one UnbindEventsLost ends the list.

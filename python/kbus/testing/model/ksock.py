@@ -34,7 +34,7 @@ class ModelKsock:
         self.only_once = 0
         self.reports_lost = 0
         self.lost = 0
-        self.unreported = 0  # of those lost, how many MessagesLost has still to tell of
+        self.unreported = 0  # of those lost, how many MessagesLost has still to report
         self.written = b""
         self.waits = False  # SEND gave EAGAIN and kept the message
         self.last_sent = NO_ID
@@ -90,7 +90,7 @@ class ModelKsock:
         return binding.ksock.id if binding else 0
 
     def resolve(self, name: bytes | None) -> int:
-        """RESOLVE, rule 12: the id of whoever would be given a Request of this name now, 0 for none."""
+        """RESOLVE, rule 12: the id of the KSock that would get a Request of this name now, 0 for none."""
         legal = names.check_for_binding(name)
         if names.is_wildcard(legal):
             raise OSError(errno.EBADMSG, "decisions: no Request has a wildcard name")
@@ -98,7 +98,7 @@ class ModelKsock:
         return binding.ksock.id if binding else 0
 
     def peer(self, number: int) -> Owner:
-        """PEERINFO, rule 36: whoever opened the KSock."""
+        """PEERINFO, rule 36: the process and the user that opened the KSock."""
         for ksock in self.device.ksocks:
             if ksock.id == number:
                 return ksock.owner
@@ -189,7 +189,7 @@ class ModelKsock:
     def could_send(self) -> bool:
         """Whether no message waits, or trying again would end its waiting for the room of others.
 
-        That its own queue has no slot for the answer at this moment (ENOLCK) wakes nobody who waits.
+        That its own queue has no slot for the answer at this moment (ENOLCK) wakes no sender that waits.
         """
         return not self.waits or self.errno_of_retry() not in (errno.EAGAIN, errno.ENOLCK)
 
@@ -202,16 +202,16 @@ class ModelKsock:
         return 0
 
     def recipients(self) -> set[ModelKsock]:
-        """Who must not miss the message that waits."""
+        """The KSocks that must not miss the message that waits."""
         planned = delivery.plan_copies(self, wire.parse(self.written))
         return {ksock for ksock, copies in planned.items() if delivery.not_to_miss(copies)}
 
     def who_is_full(self) -> set[ModelKsock]:
-        """For whose room the message that waits does so."""
+        """The KSocks for whose room the message waits."""
         return delivery.who_is_full(self, wire.parse(self.written))
 
     def counts(self) -> dict[str, object]:
-        """What the ioctls that only ask say."""
+        """What the ioctls that only ask return."""
         return {
             "KSOCKID": self.id,
             "NUMMSGS": len(self.queue.copies),

@@ -26,7 +26,7 @@ STATUS_LENGTH = max(WireMessage(name.encode()).length for name in STATUS_NAMES)
 
 
 class Owner(NamedTuple):
-    """Who opened a KSock."""
+    """The process, user and group that opened a KSock."""
 
     pid: int
     uid: int
@@ -65,7 +65,7 @@ class Copy:
 
     `binding` is what it came by, None for an answer to its requester and for MessagesLost. `request` is set
     on the flagged copy of a Request. `over_limit` marks an event that is queued without room (rule 32).
-    `queued_at` is the call in which it was queued, 0 if nobody who got the message had asked for it.
+    `queued_at` is the call in which it was queued, 0 if no recipient of the message had asked for it.
     """
 
     message: WireMessage

@@ -58,7 +58,7 @@ class WireMessage:
 
     @property
     def is_request(self) -> bool:
-        """Whether somebody must answer this."""
+        """Whether a replier must answer this."""
         return bool(self.flags & abi.BIT_WANT_A_REPLY)
 
     @property
