@@ -170,6 +170,7 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
         ),
         (["ingest", "--tables", "hdfs://nn/t", __file__], "hdfs://nn/t: tables must be in a directory"),
         (["sql", "--tables", "hdfs://nn/t", "SELECT 1"], "hdfs://nn/t: tables must be in a directory"),
+        (["aggregate", "--tables", "{tmp}/a%2Fb"], "{tmp}/a%2Fb: tables can have none of % \\ ? *"),
         (["aggregate", "--tables", "s3a://bucket/t"], "s3a://bucket/t: tables must be in a directory"),
         (["ingest", "--tables", "{tmp}/t", "s3a://bucket/t"], "s3a://bucket/t: recordings must be in a"),
         (["run", "--tables", "{tmp}/t", "--output", "s3://b/o", __file__], "s3://b/o: a report must be in a"),
@@ -178,6 +179,7 @@ def test_wrong_command_lines(capsys: pytest.CaptureFixture[str], words: list[str
             "there is no directory {tmp}/no to",
         ),
         (["report", "--tables", "{tmp}/t", "--output", "{tmp}/no/o"], "there is no directory {tmp}/no to"),
+        (["report", "--tables", "{tmp}/t", "--output", "{tmp}"], "{tmp} is a directory: a report is a file"),
         (["stream", "--tables", "{tmp}/t", "hdfs:/inbox"], "hdfs:/inbox: recordings must be in a directory"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,14 @@ def test_what_is_hidden_is_told(inbox: Path) -> None:
     why = "its name begins with . or _, and is no capture's"
     hidden = (".a.pcapng.Xy12", ".old", "_SUCCESS")
     assert unusable(str(inbox)) == {str(inbox / name): why for name in hidden}
+
+
+def test_a_name_that_is_no_text_is_told(inbox: Path) -> None:
+    """Tables have no such text, nor has Spark's checkpoint."""
+    path = os.fsdecode(os.fsencode(inbox) + b"/\xff.pcapng")
+    shutil.copy(inbox / "a.pcapng", path)
+    assert [Path(each.path).name for each in uploads(str(inbox))] == ["a.pcapng"]
+    assert unusable(str(inbox)) == {path: "its name is not UTF-8"}
 
 
 def test_a_fifo_is_not_waited_for(inbox: Path) -> None:

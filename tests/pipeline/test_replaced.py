@@ -65,9 +65,29 @@ def test_another_recording_under_the_same_name(
     assert (inbox.numbers, inbox.damage) == ([*OF_PUMP, *numbers_of(other)], [])
 
 
+def test_another_recording_with_as_long_a_header(tmp_path: Path) -> None:
+    said = info("pump", bindings=[f"$.Some.Name.Number{number}" for number in range(300)])
+    inbox = Inbox(tmp_path)
+    for first in (1, 1001):
+        inbox.put(NAME, capture([Announcement("$.A")] * 5, said, first=first))
+        inbox.take()
+    assert (inbox.numbers, inbox.damage) == ([*range(1, 6), *range(1001, 1006)], [])
+
+
+def test_an_upload_of_the_future_is_settled(tmp_path: Path) -> None:
+    """Its time is that of a clock that was wrong."""
+    inbox = Inbox(tmp_path)
+    inbox.put(NAME, PUMP[:-10])
+    inbox.take()
+    assert inbox.damage == []
+    os.utime(tmp_path / NAME, (4e9, 4e9))
+    inbox.take()
+    assert inbox.damage == [FORGOTTEN]
+
+
 def test_the_same_recording_once_more(inbox: Inbox) -> None:
-    """Compressed, cut, and as it was."""
-    for raw in (gzip.compress(PUMP), PUMP[: len(PUMP) - 500], PUMP):
+    """Compressed, and as it was."""
+    for raw in (gzip.compress(PUMP), PUMP):
         replace(inbox, raw)
         assert inbox.take() == 100
     assert inbox.damage == []

@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kbus import Announcement, Message, MessageId
+from kbus.pipeline.derive.derived import make_aggregates, make_conversations
+from kbus.pipeline.derive.stale import behind
+from kbus.pipeline.ingest.batch import ingest
 from kbus.pipeline.report import answers, write_report
 from kbus.pipeline.report.scope import Scope, Tables
 from kbus.pipeline.tables.warehouse import Warehouse
@@ -121,10 +124,39 @@ def test_files_of_a_device_are_those_that_have_it(spark: SparkSession, hours: Wa
         assert Tables(spark, hours, Scope(device=device))["files"].count() == count
 
 
-@pytest.mark.parametrize("text", ["since=2026-03-01T12:00:30", "until=2026-03-01T12:00:00.5"])
-def test_a_scope_is_of_whole_minutes(text: str) -> None:
-    with pytest.raises(ValueError, match="is no whole minute"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("since=2026-03-01T12:00:30", "is no whole minute"),
+        ("until=2026-03-01T12:00:00.5", "is no whole minute"),
+        ("device=a,device=b", "device is given twice"),
+        ("until=9999-12-31T23:59-05:00", "is not in the years from 1970 to 2262"),
+        ("device=", "'device=' says nothing"),
+        ("since=2026-03-02,until=2026-03-02", "ends before it begins"),
+    ],
+)
+def test_what_is_no_scope(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
         Scope.parse(text)
+
+
+def test_a_scope_is_called_as_it_was_asked_for() -> None:
+    text = "since=2026-03-01T12:00:00Z,device=Hall 2 +00:00*"
+    assert str(Scope.parse(text)) == text
+
+
+def test_steps_that_have_something_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    """A report without them says so."""
+    made = Warehouse.create(str(tmp_path / "tables"), buckets=1)
+    assert behind(made, made.snapshot()) == []
+    ingest(spark, made, [str(each) for each in written(tmp_path, {"a": minutes("a", 0, 3)})])
+    assert behind(made, made.snapshot()) == ["conversations", "aggregate"]
+    make_conversations(spark, made)
+    assert behind(made, made.snapshot()) == ["aggregate"]
+    make_aggregates(spark, made)
+    assert behind(made, made.snapshot()) == []
+    ingest(spark, made, [str(each) for each in written(tmp_path, {"b": minutes("b", 0, 3)})])
+    assert behind(made, made.snapshot()) == ["conversations", "aggregate"]
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +184,14 @@ def test_a_clock_is_wrong_while_it_is(clocks: Tables) -> None:
         "right": (True, 0), "jumped": (True, 0), "tomorrow": (True, 0), "unset": (True, 0),
         "lost": (False, None),
     }  # fmt: skip
+
+
+def test_what_was_recorded_while_a_clock_was_wrong_is_in_no_other_scope(clocks: Tables) -> None:
+    for begin, count in ((0, 4), (60, 2)):
+        found = answers.observed(clocks.within(scope(begin, begin + 60))).collect()
+        seconds = {row.device: row.seconds for row in found}
+        assert len(seconds) == count and "right" in seconds
+        assert seconds.get("jumped") == (59 * 60 if begin == 0 else None), seconds
 
 
 def test_what_was_sent_while_a_clock_was_wrong_is_not_unseen(clocks: Tables) -> None:

@@ -82,6 +82,7 @@ def test_no_rows(original: Warehouse, capsys: pytest.CaptureFixture[str]) -> Non
         ("SELEC 1", 'Parser Error: syntax error at or near "SELEC"'),
         ("SELECT nam FROM messages", 'Binder Error: Referenced column "nam" not found in FROM clause!'),
         ("SELECT name::INT FROM messages", "Conversion Error: Could not convert string '$.Ask' to INT32"),
+        ("SELECT 1; SELECT 2", "only the last statement may ask for rows"),
         ("FROM sys", "there is no table sys: there are " + ", ".join([*schemas.TABLES, "steps"])),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -216,6 +217,11 @@ def test_killed_before_spark_knows_that_a_batch_is_done(spark: SparkSession, tmp
     (inbox / "pump.pcapng").write_bytes(raw)
     follow(spark, warehouse, str(inbox), str(tables / "_checkpoint"), 1, once=True)
     assert [row[1] for row in rows_of(spark, warehouse)] == list(range(1, 301))
+    # Another checkpoint begins to count anew.
+    shutil.rmtree(tables / "_checkpoint")
+    (inbox / "valve.pcapng").write_bytes(capture(many(50), info("valve")))
+    follow(spark, warehouse, str(inbox), str(tables / "_checkpoint"), 1, once=True)
+    assert len(rows_of(spark, warehouse)) == 350
 
 
 @pytest.mark.long("starts Spark several times")

@@ -28,6 +28,7 @@ from kbus.pipeline.tables.footers import stats
 from kbus.pipeline.tables.parquet import Parts, write_rows
 from kbus.pipeline.tables.parts import Part, Partition, WarehouseError
 from kbus.pipeline.tables.steps import Entry, Steps
+from kbus.pipeline.tables.upkeep import clear
 from kbus.pipeline.tables.warehouse import Snapshot, Warehouse
 from tests.pipeline.captures import NOON
 from tests.pipeline.conftest import Fleet
@@ -164,6 +165,19 @@ def dies_at(patch: pytest.MonkeyPatch, commits: int) -> None:
         return commit(table, *words, **names)
 
     patch.setattr(Table, "commit", counted)
+
+
+def test_what_a_step_has_written_is_needed_though_it_died(
+    empty: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = a_file(empty, "files")
+    dies_at(monkeypatch, 1)
+    with pytest.raises(Death):
+        empty.commit(Entry("one", made), empty.snapshot())
+    monkeypatch.undo()
+    os.utime(directory(empty) / made[0].path, (1, 1))
+    clear(empty)
+    assert counts(empty)["files"] == 1
 
 
 def test_a_step_that_both_finish_is_done_once(empty: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:

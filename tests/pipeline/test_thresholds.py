@@ -173,7 +173,7 @@ def test_what_report_json_has() -> None:
         "format", "level", "scope", "compare", "since", "until", "verdicts", "totals", "thresholds",
     ]  # fmt: skip
     assert (found["format"], found["level"], found["scope"]) == (1, "red", "everything")
-    assert (found["since"], found["until"]) == ("2026-03-01T12:00:00Z", "2026-03-05T12:00:00Z")
+    assert (found["since"], found["until"]) == ("2026-03-01T12:00:00Z", "2026-03-05T13:00:00Z")
     assert [each["name"] for each in found["verdicts"]] == list(DEFAULTS)
     recordings = found["verdicts"][0]
     assert recordings["level"] == "yellow" and recordings["figures"]["damaged_files"] == 1
@@ -205,7 +205,7 @@ def test_exit_status(
     worst: str,
     status: int,
 ) -> None:
-    written = report.Written(1234, {"Answers": worst, "Losses": "green"})
+    written = report.Written(1234, {"Answers": worst, "Losses": "green"}, [])
     monkeypatch.setattr(commands, "write_report", lambda *_: written)
     monkeypatch.setattr(session, "start", mock.MagicMock())
     monkeypatch.setattr(session, "stop", mock.MagicMock())

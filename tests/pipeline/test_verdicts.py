@@ -184,6 +184,12 @@ def test_wrong_clocks_do_not_stretch_the_axis(told: Page) -> None:
     assert "(its clock is wrong)" in told.sections["devices"]
 
 
+def test_figures_that_lack_what_is_new_are_not_good() -> None:
+    assert verdicts.recordings(healthy()).level == "green"
+    verdict = verdicts.recordings(healthy(behind=["aggregate"]))
+    assert verdict.level == "yellow" and "kbus-pipeline aggregate has not run since" in verdict.text
+
+
 def test_errors_of_repliers_are_told_apart() -> None:
     verdict = verdicts.answering(healthy(all_outcomes=outcomes(reply=95, errors=3, status=2)))
     assert verdict.text == (

@@ -6,15 +6,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ..terminal.output import printable
 from .decode.paths import local, unusable, uploads
 from .derive import derived
 from .ingest.batch import HEALTHY, Ingested, NotHealthy, ingest
@@ -76,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         args.output = local(args.output, "a report")
         if args.output.suffix == ".json":
             raise CommandError(f"{args.output}: the verdicts for programs would be in the same file")
+        if args.output.is_dir():
+            raise CommandError(f"{args.output} is a directory: a report is a file")
         if not os.access(args.output.parent, os.W_OK):
             raise CommandError(f"there is no directory {args.output.parent} to which a report can be written")
         args.thresholds = load(Path(args.thresholds)) if args.thresholds else Thresholds()
@@ -97,6 +102,14 @@ def run(args: argparse.Namespace) -> int:
     )
     work = Work(_is_little(args, warehouse), needs_most=args.command in ("run", "report"))
     spark = session.start("kbus-pipeline", args.master, dict(args.conf), work)
+    interrupts: list[int] = []
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    # PySpark's own handler calls Java first, which fails if that is where the interrupt comes.
+    signal.signal(signal.SIGINT, interrupt)
     try:
         if args.command not in ("report", "tidy"):
             clear(warehouse)
@@ -108,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
         # Java ends with this program anyway, and a connection to it that was broken off may be of no use.
         with contextlib.suppress(Py4JError, OSError):
             spark.stop()
+        if interrupts:
+            # Py4J, interrupted in a call, may fail in another way.
+            raise KeyboardInterrupt from None
         raise
     session.stop(spark)
     return _TOO_BAD if getattr(args, "too_bad", False) else 0
@@ -162,7 +178,7 @@ def _passed_over(step: str, named: Iterable[str]) -> str:
     """Say which files could not be read, and return how many for the summary."""
     found = {path: reason for where in named for path, reason in unusable(where).items()}
     for path, reason in found.items():
-        print(f"{step}: {path}: {reason}", file=sys.stderr)
+        print(f"{step}: {printable(path)}: {reason}", file=sys.stderr)
     return f", {count(len(found), 'file', 'files')} passed over" if found else ""
 
 
@@ -214,6 +230,8 @@ def _report(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace,
         for level in (RED, YELLOW, UNKNOWN)
     }
     said = "; ".join(f"{level}: {', '.join(titles)}" for level, titles in by_level.items() if titles)
+    for step in done.behind:
+        print(f"report: `kbus-pipeline {step}` has not run since what is new was ingested", file=sys.stderr)
     if args.fail_on:
         args.too_bad = bool(by_level[RED] or (args.fail_on == YELLOW and by_level[YELLOW]))
     return f"report: {done.bytes:,} bytes; {said or 'all is green'}; {_seconds(begin)}\n{args.output}"

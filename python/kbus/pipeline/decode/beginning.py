@@ -16,8 +16,9 @@ from kbus.capture.input import MaybeGzip, open_file
 
 from .paths import existing
 
-#: Bytes that are compared. A recording's first packets, which tell the time in ns, are among them.
-MOST = 1 << 12
+#: Bytes that are compared. A recording's first packet, which tells the time in ns, is among them: what is
+#: before it has at most 64 KiB.
+MOST = 1 << 17
 #: Said of a file that is another one than it was
 REPLACED = "it has been replaced before it was read"
 

@@ -52,7 +52,7 @@ def uploads(where: str) -> list[Upload]:
     there is nothing of that name.
     """
     listed = []
-    for file in _named(where):
+    for file in filter(_is_text, _named(where)):
         # It may have been renamed meanwhile, as when a recorder seals it: it is there next time.
         try:
             status = os.stat(file)
@@ -70,6 +70,9 @@ def unusable(where: str) -> dict[str, str]:
     """
     found = dict.fromkeys(_named(where, hidden=True), "its name begins with . or _, and is no capture's")
     for file in _named(where):
+        if not _is_text(file):
+            found[file] = "its name is not UTF-8"
+            continue
         try:
             open_file(file).close()
         except OSError as error:
@@ -100,6 +103,11 @@ def _below(directory: str, hidden: bool) -> list[str]:
         directories[:] = [name for name in directories if name not in passed_over]
         found += [str(Path(top, name)) for name in (*passed_over, *names) if _is_hidden(name) == hidden]
     return found
+
+
+def _is_text(name: str) -> bool:
+    # Tables have no other text.
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
 
 
 def _is_hidden(name: str) -> bool:

@@ -9,7 +9,11 @@ from typing import NamedTuple
 from ..tables.buckets import bucket_of
 from ..tables.parts import Part, Partition
 from ..tables.steps import Entry
+from ..tables.warehouse import Snapshot, Warehouse
 from .holes import Stretch, in_order
+
+#: Of which tables steps make others
+_SOURCES = {"conversations": ("stretches",), "aggregate": ("messages", "conversations", "events")}
 
 
 class Stale(NamedTuple):
@@ -87,3 +91,16 @@ def changed(entries: Iterable[Entry], table: str) -> frozenset[Partition]:
         for part in (*entry.add, *entry.remove)
         if part.table == table and part.partition
     )
+
+
+def behind(warehouse: Warehouse, snapshot: Snapshot) -> list[str]:
+    """Return which steps have something to do, ``conversations`` and ``aggregate`` of them."""
+    return [step for step, tables in _SOURCES.items() if _has_new(warehouse, snapshot, step, tables)]
+
+
+def _has_new(warehouse: Warehouse, snapshot: Snapshot, step: str, tables: Iterable[str]) -> bool:
+    note = snapshot.notes.get(step)
+    if not note:
+        return any(snapshot.of(table) for table in tables)
+    entries = warehouse.entries(note["upto"])
+    return any(added(entries, table) or changed(entries, table) for table in tables)

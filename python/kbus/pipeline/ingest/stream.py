@@ -9,6 +9,7 @@ gives again, not knowing that it was done, is not done again.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -92,8 +93,7 @@ def _take_batch(
 ) -> None:
     snapshot = warehouse.snapshot()
     last = snapshot.notes.get("stream", {})
-    # Spark's checkpoint may be where only Spark can write.
-    key = checkpoint if has_scheme(checkpoint) else str(Path(checkpoint).resolve())
+    key = _identity(checkpoint)
     if number <= last.get(key, -1):
         return
     taken = Ingested()
@@ -110,6 +110,14 @@ def _take_batch(
     done.messages += taken.messages
     for text in sorted(taken.said):
         say(text)
+
+
+def _identity(checkpoint: str) -> str:
+    """Return what no other checkpoint is called, also one that takes its place, or is on another machine."""
+    # It may be where only Spark can read.
+    if has_scheme(checkpoint):
+        return checkpoint
+    return str(json.loads(Path(checkpoint, "metadata").read_text())["id"])
 
 
 def inspected(rows: Iterable[Any]) -> list[Inspected]:

@@ -15,6 +15,8 @@ from ..decode.sections import SectionHead
 from .known import Numbers, covered_by
 
 _DAY_NS = 86_400 * 1_000_000_000
+#: ns by which a clock is set, and not made slower or faster
+_SET = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -24,7 +26,7 @@ def to_datetime(ns: int) -> datetime:
 
 
 class _Stretch:
-    """Messages of one session without a loss between them."""
+    """Messages of one session without a loss between them, nor a clock that was set."""
 
     def __init__(self, section: SectionHead, session: int, bus: int) -> None:
         self.section = section
@@ -44,6 +46,7 @@ class _Stretch:
         last = rows[-1]
         self.end = int(begins[last] + (parsed.ends[last] - parsed.begins[last]) * 4)
         self.last_lost, self.last_mono = int(parsed.lost[last]), int(parsed.mono_ns[last])
+        self.offset = int(parsed.ts_ns[last]) - self.last_mono
         times = parsed.ts_ns[rows]
         if self.section.recorder:
             self.ts = self.ts[0], int(times[-1])
@@ -85,7 +88,8 @@ class Stretches:
     added.
 
     A sequence number that does not follow on the one before is a hole for every bus; a higher count of lost
-    messages only for the bus that has lost them.
+    messages only for the bus that has lost them. Where the clock was set there is no hole, but another
+    stretch, so that each has one time.
     """
 
     def __init__(self) -> None:
@@ -118,13 +122,22 @@ class Stretches:
     def _add_session(
         self, session: int, begins: NDArray[np.int64], found: Messages, rows: NDArray[np.int64]
     ) -> None:
-        lost = found.parsed.lost[rows]
-        for part in np.split(rows, np.flatnonzero(lost[1:] != lost[:-1]) + 1):
+        parsed = found.parsed
+        lost, offset = parsed.lost[rows], parsed.ts_ns[rows] - parsed.mono_ns[rows]
+        # Without a recorder there is no CLOCK_MONOTONIC.
+        set_by = _SET if found.section.recorder else np.inf
+        ends = (lost[1:] != lost[:-1]) | (np.abs(np.diff(offset)) > set_by)
+        for part in np.split(rows, np.flatnonzero(ends) + 1):
             stretch = self._open.get(session)
-            if stretch is None or stretch.last_lost != found.parsed.lost[part[0]]:
+            first = int(parsed.ts_ns[part[0]] - parsed.mono_ns[part[0]])
+            if (
+                stretch is None
+                or stretch.last_lost != parsed.lost[part[0]]
+                or abs(first - stretch.offset) > set_by
+            ):
                 if stretch:
                     self._closed.append(stretch)
-                bus = int(found.parsed.bus[part[0]])
+                bus = int(parsed.bus[part[0]])
                 stretch = self._open[session] = _Stretch(found.section, session, bus)
             stretch.extend(begins, found, part)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 
 from pyspark.sql import SparkSession
 
+from ..derive.stale import behind
 from ..source.session import suit
 from ..tables import schemas
 from ..tables.warehouse import Warehouse
@@ -25,10 +26,13 @@ __all__ = ["Written", "write_report"]
 
 
 class Written(NamedTuple):
-    """A report that was written: its length in bytes, and the level of each verdict, by its title."""
+    """A report that was written: its length in bytes, the level of each verdict, by its title, and the steps
+    without which it was made.
+    """
 
     bytes: int
     levels: dict[str, str]
+    behind: list[str]
 
 
 def write_report(
@@ -51,11 +55,12 @@ def write_report(
         sum(part.rows for table in schemas.TABLES for part in snapshot.of(table) if table != "messages"),
     )
     findings = gather(Tables(spark, warehouse, scope, snapshot), scope, compare, thresholds or Thresholds())
+    findings.behind = behind(warehouse, snapshot)
     verdicts = judged(findings)
     text = page(findings, verdicts).encode()
     _write(output, text)
     _write(output.with_suffix(".json"), summary(findings, verdicts).encode())
-    return Written(len(text), {title: each.level for title, each in verdicts.items()})
+    return Written(len(text), {title: each.level for title, each in verdicts.items()}, findings.behind)
 
 
 def _write(output: Path, text: bytes) -> None:

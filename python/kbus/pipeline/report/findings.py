@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Optional
 
@@ -55,6 +55,8 @@ class Findings:
     losses: Row
     odd: list[Row]
     compared: list[Row]
+    behind: list[str] = field(default_factory=list)
+    """Steps that have not been done since what is new was ingested"""
 
 
 def gather(

@@ -46,14 +46,24 @@ class Scope:
             key, equals, value = each.partition("=")
             if not equals or key not in _KEYS:
                 raise ValueError(f"{each!r} is none of {', '.join(f'{key}=...' for key in _KEYS)}")
+            if key in said or not value:
+                raise ValueError(f"{key} is given twice" if key in said else f"{each!r} says nothing")
             said[key] = parse_time(value) if key in ("since", "until") else value
             if key in ("since", "until") and not _is_whole(said[key], _MINUTE):
                 raise ValueError(f"{each!r} is no whole minute")
-        return cls(**said)
+            if key in ("since", "until") and not 1970 <= said[key].year <= 2262:
+                raise ValueError(f"{each!r} is not in the years from 1970 to 2262")
+        scope = cls(**said)
+        if scope.since and scope.until and scope.since >= scope.until:
+            raise ValueError(f"{text!r} ends before it begins")
+        return scope
 
     def __str__(self) -> str:
-        parts = [f"{key}={value}" for key, value in self.__dict__.items() if value not in (None, "*")]
-        return ",".join(part.replace("+00:00", "Z").replace(" ", "T") for part in parts) or "everything"
+        said = {key: value for key, value in self.__dict__.items() if value not in (None, "*")}
+        times = {
+            key: f"{each:%Y-%m-%dT%H:%M:%SZ}" for key, each in said.items() if isinstance(each, datetime)
+        }
+        return ",".join(f"{key}={value}" for key, value in {**said, **times}.items()) or "everything"
 
 
 class Tables:

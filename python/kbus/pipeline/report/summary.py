@@ -2,9 +2,9 @@
 """``report.json``: the verdicts for a program, such as one that raises alerts.
 
 An object with ``format`` (1; another number if a key goes or means something else), ``level`` (the worst of
-the verdicts that are known), ``scope`` and ``compare`` as on the command line, ``since`` and ``until`` (the
-first and the last hour with messages, of clocks that are right; null without any), ``verdicts``, ``totals``
-and ``thresholds``.
+the verdicts that are known), ``scope`` and ``compare`` as on the command line, ``since`` and ``until`` (when
+the first hour with messages begins and the last one ends, of clocks that are right; null without any),
+``verdicts``, ``totals`` and ``thresholds``. Of what ``--compare`` finds it has nothing.
 
 ``verdicts`` is a list of objects with ``name``, ``level`` (``green``, ``yellow``, ``red`` or ``unknown``),
 ``text`` (the sentence of the page) and ``figures``. Those that have a threshold are called as it is, and are
@@ -15,7 +15,7 @@ null where they are unknown. ``totals`` has ``messages``, ``files``, ``bytes``, 
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Optional
 
 from . import words
@@ -37,7 +37,7 @@ def summary(findings: Findings, verdicts: dict[str, Verdict]) -> str:
         "scope": str(findings.scope),
         "compare": [str(each) for each in findings.compare] if findings.compare else None,
         "since": _time(hours["first"]),
-        "until": _time(hours["last"]),
+        "until": _time(hours["last"] and hours["last"] + timedelta(hours=1)),
         "verdicts": [{"name": title.lower(), **each._asdict()} for title, each in verdicts.items()],
         "totals": {
             "messages": findings.of_all["hours"]["messages"],

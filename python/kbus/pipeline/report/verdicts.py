@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 from . import answers, words
 from .findings import Findings
-from .thresholds import GREEN, LEVELS, RED, UNKNOWN
+from .thresholds import GREEN, LEVELS, RED, UNKNOWN, YELLOW
 
 
 class Verdict(NamedTuple):
@@ -56,9 +56,14 @@ def recordings(findings: Findings) -> Verdict:
             f" {skipped} could not be used, the rest was."
         )
     measured = {"damaged_files": sum(ill.values())}
-    return _judge(
+    found = _judge(
         findings, "recordings", text, measured, files=files, skipped_bytes=findings.files["skipped"]
     )
+    if findings.behind:
+        steps = ", ".join(findings.behind)
+        text += f" Other figures lack what is new: kbus-pipeline {steps} has not run since."
+        found = found._replace(level=worst([found.level, YELLOW]), text=text)
+    return found
 
 
 def answering(findings: Findings) -> Verdict:

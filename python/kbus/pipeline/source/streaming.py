@@ -185,7 +185,8 @@ class KbusStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 position = Position(turn=position.turn + 1)
             after = position
             if size > position.told:
-                settled = time.time() - status.st_mtime > self._settings.settle
+                # A time in the future is of a clock that was wrong.
+                settled = abs(time.time() - status.st_mtime) > self._settings.settle
                 if is_gzip(file):
                     after = self._advance_gzip(file, size, position, settled)
                 else:

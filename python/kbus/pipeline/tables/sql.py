@@ -104,6 +104,9 @@ def ask(warehouse: Warehouse, query: str, as_json: bool = False) -> Optional[Ans
     tables = [table for table in (*schemas.TABLES, STEPS) if _MADE_BY.get(table) in (None, *done)]
     connection = connect(warehouse.root, tables)
     try:
+        others = connection.extract_statements(query)[:-1]
+        if any(each.type == duckdb.StatementType.SELECT for each in others):
+            raise QuestionError("only the last statement may ask for rows")
         found = connection.sql(query)
         if found is None:
             return None

@@ -51,7 +51,11 @@ def store(text: str, what: str) -> Store:
     Raises ValueError for what is neither a path nor in S3: ``what`` says what it is for.
     """
     if not text.startswith(_S3):
-        return local(text, what, or_else="or in S3")
+        path = local(text, what, or_else="or in S3")
+        # Delta's library and Spark take it for a URL, or for a pattern.
+        if set(str(path)) & set("%\\?*[]{}"):
+            raise ValueError(f"{path}: {what} can have none of % \\ ? * [ ] {{ }} in their path")
+        return path
     parts = text[len(_S3) :].rstrip("/").split("/")
     if not all(parts):
         raise ValueError(f"{text}: {what} in S3 are in s3://BUCKET or s3://BUCKET/KEY")

@@ -96,4 +96,6 @@ def _shorten(warehouse: Warehouse, snapshot: Snapshot) -> None:
 
 def clear(warehouse: Warehouse) -> int:
     """Delete files that nobody can need any more, by Delta's own rules, and return how many."""
+    # Files of a step that died as it was published are in no log of a table before.
+    warehouse.snapshot()
     return sum(Table(warehouse.root, table).vacuum() for table in (*schemas.TABLES, STEPS))
