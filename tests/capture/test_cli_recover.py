@@ -206,7 +206,7 @@ def test_what_is_no_file_needs_a_name_for_the_new_one(
         path, target = f"/dev/fd/{receiving}", tmp_path / "new.pcapng"
         status, _, err = run(capsys, "recover", path)
         assert status == 2
-        assert err.endswith(f"{path} is no file, whose name the new one could have: --output says where\n")
+        assert err.endswith(f"{path} is not a regular file: --output says where the new one goes\n")
         assert run(capsys, "recover", path, "--output", str(target))[:2] == (0, f"{target}\n")
     assert len(read(target)[0]) == 5
 

@@ -13,7 +13,7 @@ from .pcapng import BIG, LITTLE, Block
 
 #: Why there is no block, if it is not all there
 FILE_ENDS = "the file ends inside a block"
-#: Places of a file that are told apart. All beyond are counted, as there may be one for every few bytes.
+#: Damaged places of a file that are listed. All beyond are counted, as there may be one for every few bytes.
 MOST_DAMAGE = 1000
 
 #: How many bytes of what looks like packets are looked at, beside two for each byte that is passed over
@@ -133,7 +133,7 @@ class Search:
     """Finds the next block that can be trusted: a section header, or a packet that a recorder has made.
 
     What looks like a packet, and is none, costs what it is long. There may be many of them, one inside the
-    other, if somebody has sent such data. So for each byte of the file two at most are looked at, and some
+    other, if a message has such data. So for each byte of the file two at most are looked at, and some
     more; then the search goes on behind what has cost too much. ``begin`` is where reading began.
     """
 

@@ -44,9 +44,9 @@ class Policy:
 class Files:
     """The captures of one recorder, of which one at most is being written.
 
-    ``info`` are the facts of their sections' headers. ``say`` is told what the user should know.
+    ``info`` are the facts of their sections' headers. ``say`` gets what the user should know.
     All methods raise OSError if the disk is full or fails; nothing is torn by that, and they can be called
-    again with the same. A file that could not be finished is told, counted in ``unfinished``, and the next
+    again with the same. A file that could not be finished is said, counted in ``unfinished``, and the next
     one is another.
     """
 
@@ -169,7 +169,7 @@ class Files:
             try:
                 self._file.sync()
             except OSError as error:
-                # The kernel tells once, and what it could not write it may have dropped.
+                # The kernel reports it once, and what it could not write it may have dropped.
                 self._give_up(self._file, error)
                 raise
             self._unsynced_since = math.inf
@@ -179,7 +179,7 @@ class Files:
     def seal(self, lost: Optional[Sequence[int]] = None) -> None:
         """End the file that is being written: statistics, and its name.
 
-        Each device has ``lost`` so many by now, or else as many as ``append`` was told last.
+        Each device has ``lost`` so many by now, or else as many as ``append`` was given last.
         """
         if self._file is None:
             return
@@ -189,7 +189,7 @@ class Files:
             self._append_statistics(file)
             self.last = file.seal(self._policy.sync is not None)
         except OSError as error:
-            # What the disk refused once it may have dropped: trying again would be no promise.
+            # The disk may have dropped what it refused once: a second try would prove nothing.
             self._give_up(file, error)
             raise
         self._file = None
@@ -202,7 +202,7 @@ class Files:
     def _give_up(self, file: PartFile, why: OSError) -> None:
         self._file = None
         self.unfinished += 1
-        # It is no news that the disk fails.
+        # The disk has failed already.
         with suppress(OSError):
             file.close()
         self._say(f"can't finish {file.name.name}: {why.strerror}")

@@ -13,14 +13,14 @@ offset type
 16     u64  CLOCK_MONOTONIC when the message was sent, ns
 24     u64  messages that this KSock had lost by then
 32     u32  N of /dev/kbusN
-36     u32  the recording, as the section's header tells it too
+36     u32  the recording, as the section's header has it too
 ====== ==== ===============================================================
 
-So a packet tells by itself which device's it is, and whether it belongs to the section that it is in.
-Recorders did not always write the last two words: then the length is 32, and the interface tells the device.
+So a packet says by itself which device's it is, and whether it belongs to the section that it is in.
+Recorders did not always write the last two words: then the length is 32, and the interface has the device.
 
 The byte order is that of the section, unless a tool has written the section anew on a machine of the
-other one: editcap and mergecap do, and leave packets as they are. So it is the version that tells it.
+other one: editcap and mergecap do, and leave packets as they are. So the version shows it.
 """
 
 from __future__ import annotations

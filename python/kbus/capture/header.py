@@ -11,7 +11,7 @@ from typing import Any, Optional
 #: How many messages each device had lost before
 LOST_BEFORE = "lost_before"
 
-#: What tells one recording from another
+#: What distinguishes one recording from another
 _OF_RECORDING = ("device", "boot_id", "load_id", "bus")
 
 
@@ -52,7 +52,7 @@ def _dump(value: object) -> str:
 
 
 def recording_of(info: Mapping[str, Any]) -> int:
-    """Return the number by which packets tell that they are of this recording.
+    """Return the number that packets of this recording have.
 
     It is the CRC-32 of a JSON list without blanks: the machine, the boot, the load, and the devices.
     """

@@ -34,13 +34,13 @@ _DESCRIPTOR = re.compile(r"/dev/(stdin|fd/\d+)|/proc/(self|\d+)/fd/\d+")
 
 def open_file(path: Union[str, os.PathLike[str]]) -> BinaryIO:
     """Open a file to read, and nothing that may have to be waited for. Raises OSError."""
-    # Without O_NONBLOCK this waits until somebody writes to a FIFO.
+    # Without O_NONBLOCK this waits until a process opens a FIFO to write.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        # A link in a directory may lead to a pipe of somebody who never writes.
+        # A link in a directory may lead to a pipe whose writer never writes.
         may_be_pipe = _DESCRIPTOR.fullmatch(os.fspath(path)) and stat.S_ISFIFO(mode)
         if not (stat.S_ISREG(mode) or may_be_pipe):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))

@@ -21,7 +21,7 @@ class PartFile:
     """A new file ``path``, which is called ``path.part``, or has another such suffix, until it is sealed.
 
     ``name`` is the path that it has now. Until it is sealed it is locked (flock), if the file system has
-    locks, so that others can tell whether it is still written. Raises FileExistsError if there is one of
+    locks, so that others can see whether it is still written. Raises FileExistsError if there is one of
     either name, and OSError if it can't be made.
     """
 
@@ -61,7 +61,7 @@ class PartFile:
     def seal(self, sync: bool) -> Path:
         """Give the file its name; with ``sync`` only when it is safe on the disk. Returns where it is.
 
-        Raises OSError: FileExistsError if there is such a file by now. ``name`` tells then what the file is
+        Raises OSError: FileExistsError if there is such a file by now. ``name`` is then what the file is
         called.
         """
         if sync:
@@ -83,7 +83,7 @@ class PartFile:
     def close(self) -> None:
         """Close it without giving it its name. Can be repeated.
 
-        Raises OSError if the disk tells only now that it has not kept what was written; the file is closed.
+        Raises OSError if the disk reports only now that it has not kept what was written; the file is closed.
         """
         fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -97,7 +97,7 @@ def _refuse(path: Path) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """Return whether this is a ``PartFile`` that somebody writes, as far as locks tell. Raises OSError."""
+    """Return whether this is a ``PartFile`` that is being written, as far as locks show. Raises OSError."""
     with open_file(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -124,7 +124,7 @@ def compress(path: Path) -> Path:
     part = path.with_name(zipped.name + PART)
     with open(path, "rb") as source:
         status = os.fstat(source.fileno())
-        # Nobody is to get more by what is made here than to read or to write it.
+        # Only the bits to read and to write are kept.
         mode = status.st_mode & 0o666
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:

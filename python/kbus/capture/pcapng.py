@@ -20,7 +20,7 @@ ENHANCED_PACKET = 6
 REST_OF_PACKET = 0x80006B62
 
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
-#: USER0: what a packet holds is told by who wrote it
+#: USER0: the program that writes a packet defines what it holds
 LINKTYPE_KBUS = 147
 
 OPT_END = 0

@@ -45,8 +45,8 @@ def _boot(record: Record) -> Optional[tuple[object, object]]:
 class Casting:
     """What is sent for a recorded message.
 
-    Without ``requests``, everything is announced: Requests and replies too, so that who listens hears them
-    and nobody answers. With it, Requests are sent as such, to whoever is the replier now, and recorded
+    Without ``requests``, everything is announced: Requests and replies too, so that listeners get them
+    and nothing answers. With it, Requests are sent as such, to the present replier, and recorded
     replies are left out. What KBUS itself made can't be sent, nor what has a name that only KBUS and replies
     may have, as errors of repliers do. ``names`` maps beginnings of names, in whole words, to others; the
     longest that fits is taken.

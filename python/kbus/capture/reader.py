@@ -54,7 +54,7 @@ class Reader:
     """The messages of a capture, in the order in which they were recorded.
 
     ``source`` is a path, or a file that is open for reading bytes; either may be of gzip. A path must be that
-    of a regular file, or lead to a pipe of the shell such as ``/dev/stdin``. Whoever gives a file closes it.
+    of a regular file, or lead to a pipe of the shell such as ``/dev/stdin``. The caller closes its file.
     Use it with ``with``, and iterate: each :class:`Record` is read when it is asked for.
 
     ``strict``: what is damaged raises CaptureError. Otherwise it is passed over. It is said in ``damage``, so
@@ -160,7 +160,7 @@ def _record(block: Block, section: Section) -> Record:
 class Tally:
     """What is in one ``section``: how many messages of each interface, which are ``sealed`` by statistics.
 
-    What its messages tell of losses it knows only of a section that says what it is a recording of: a tool
+    What its messages say of losses it knows only of a section that says what it is a recording of: a tool
     that has put several together leaves one section for them all.
     """
 

@@ -23,8 +23,8 @@ from .writer import Arrival, origins_of, packets
 
 #: Seconds between two looks at whether there is room again
 _RETRY = 1.0
-#: Seconds: when messages come faster than that, several are read at once, so that not each of those who send
-#: has to wake the recorder
+#: Seconds: when messages come faster than that, several are read at once, so that not each sender has to wake
+#: the recorder
 _GATHER = 0.02
 
 
@@ -33,7 +33,7 @@ class Recorder:
 
     Messages stay in memory for ``flush`` seconds, or until they are ``flush_size`` bytes, and are then given
     to ``files``, or to ``ring`` if there is one. If a message's name matches ``trigger``, the ring is written
-    out, ``after`` seconds later, as it is with each ``snapshot``. ``say`` is told what the user should know.
+    out, ``after`` seconds later, as it is with each ``snapshot``. ``say`` gets what the user should know.
     ``messages`` counts those that were read, ``dropped`` those of them that are in no file and should be.
 
     A disk that is full stops the recording, and so does a device that can't be read: what comes then waits in

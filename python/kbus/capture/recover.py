@@ -18,7 +18,7 @@ RECOVERING = ".recovering"
 def recover(source: Path, target: Path) -> tuple[int, Reader]:
     """Copy to a new file ``target`` all blocks of a capture that are whole, byte for byte.
 
-    Return how many messages there are, and who has read them, whose ``damage`` tells what was left out.
+    Return how many messages there are, and their reader, whose ``damage`` says what was left out.
 
     A section's header, or an interface's description, that is damaged is made anew, without what it said. An
     interface that has no statistics gets them: the messages that are there, and how many were lost from its

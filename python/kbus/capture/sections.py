@@ -25,7 +25,7 @@ from .blocks import (
 from .input import Window
 from .pcapng import Block
 
-#: Devices of a machine, as the module has no more. A section's header that tells more tells none, and of no
+#: Devices of a machine, as the module has no more. A section's header with more has none, and of no
 #: more interfaces the description may be missing.
 MOST_DEVICES = 256
 #: Interfaces of a section, which tools may have put together. The description of another one is damage.
@@ -64,18 +64,18 @@ _NAME = re.compile("kbus([0-9]{1,9})")
 
 
 class Interface(NamedTuple):
-    """A KBUS device of a section: its name there, its number if that tells one, units of time a second."""
+    """A KBUS device of a section: its name there, its number if that has one, units of time a second."""
 
     name: str
     bus: Optional[int]
     ticks: int
 
     def time_ns(self, ticks: int) -> int:
-        """Return the time in ns; if 64 bits can't tell it, the latest that they can."""
+        """Return the time in ns; if 64 bits can't hold it, the latest that they can."""
         return min(ticks * (_NANO // self.ticks), _LATEST)
 
 
-#: What nothing describes, and no header tells
+#: What nothing describes, and no header has
 _UNKNOWN = Interface("", None, _NANO)
 
 
@@ -86,7 +86,7 @@ class Section:
     ``info`` may have the keys device, boot_id, load_id, bus, recorder, bindings and lost_before, with values
     of the kinds that the format says. ``buses`` are the numbers of the devices in the order of the
     interfaces, none if they are not known; those of ``interfaces`` have been read. ``recording`` is the
-    number by which packets tell that they are of this section; None if no recorder tells it.
+    number that packets of this section have; None if no recorder wrote it.
     """
 
     order: str
@@ -126,7 +126,7 @@ class Blocks:
     Where a section's header is damaged, or an interface's description, a block that is made anew comes in its
     place, after the ``Damage``; ``recover`` has nothing to add to that. A header made anew says nothing. What
     is no block is passed over up to the next that can be trusted: a section's header, or a whole packet. A
-    file that ends inside a packet has no more blocks: its last bytes are the data of somebody's message,
+    file that ends inside a packet has no more blocks: its last bytes are the data of a message,
     whatever they look like.
     """
 
@@ -274,7 +274,7 @@ def statistics_of(block: Block, section: Section) -> Statistics:
 
 
 def _told(section: Section) -> Optional[Interface]:
-    """Return the section's next interface, if its header tells that."""
+    """Return the section's next interface, if its header has it."""
     count = len(section.interfaces)
     return _interface_of(section.buses[count]) if count < len(section.buses) else None
 

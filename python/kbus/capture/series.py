@@ -68,7 +68,7 @@ def sealed(directory: Path, prefix: str) -> dict[Path, int]:
     """Return which captures of a recorder are done, in the order of their names, and their sizes in bytes.
 
     Their names begin with ``prefix``, see ``file_prefix``, and they belong to the user who asks: what else is
-    called like that is somebody else's.
+    called like that is another user's.
     """
     own = re.compile(rf"{re.escape(prefix)}\d{{8}}T\d{{6}}Z-\d{{4,}}({'|'.join(map(re.escape, _DONE))})")
     found: dict[Path, int] = {}

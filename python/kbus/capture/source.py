@@ -18,7 +18,7 @@ class Source:
 
     ``names`` are what it is bound to; a message that several of them match comes once. ``queue`` is the
     length of its queue, the longest if None; ``room`` how many bytes of messages it takes at once, at most.
-    ``lost`` counts the messages that KBUS has dropped, and those that ``miss`` was told of. Raises OSError,
+    ``lost`` counts the messages that KBUS has dropped, and those that ``miss`` was given. Raises OSError,
     whose ``filename`` is the device, or the name, that is why.
     """
 

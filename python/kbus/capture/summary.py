@@ -35,11 +35,11 @@ class Summary:
     """Counts, span, names, losses and health of one capture.
 
     ``bytes`` are those of the messages, headers included. ``first_ns`` and ``last_ns`` are the earliest and
-    the latest time (CLOCK_REALTIME), ``seconds`` how long it took by CLOCK_MONOTONIC, which nobody sets.
+    the latest time (CLOCK_REALTIME), ``seconds`` how long it took by CLOCK_MONOTONIC.
     ``lost`` is what the recorder's KSocks had lost at the end, as the statistics or else the last messages
     say. ``missing`` is how many sequence numbers are left out between the first and the last, or how many
     more messages the statistics count: what the recorder had, and the file has not. ``steps_back`` counts
-    where the clock was set back. ``is_sealed`` tells whether the last section has the statistics of all its
+    where the clock was set back. ``is_sealed`` says whether the last section has the statistics of all its
     interfaces. ``seconds``, ``lost`` and ``missing`` leave out sections that do not say what they are a
     recording of. ``sections`` has what the headers of those sections say that a ``Reader`` keeps, and
     ``more_sections`` counts the others. ``damage`` and ``more_damage`` are those of a ``Reader``.
