@@ -138,7 +138,7 @@ def test_rule_a_client_that_does_not_stop_sending_does_not_keep_it_from_ending(t
 def test_rule_who_only_looks_is_not_the_last_client(tmp_path: Path) -> None:
     """A second daemon that finds the path taken, and who asks for statistics."""
     running = Daemon(tmp_path, "-c", prepare=use_no_kbus)
-    with pytest.raises(AssertionError, match="somebody listens there"):
+    with pytest.raises(AssertionError, match="another process listens there"):
         Daemon(tmp_path, "-a", running.path, name="second", prepare=use_no_kbus)
     assert running.stats()[0]["clients"] == 1
     with running.client():
@@ -191,7 +191,7 @@ def test_rule_a_live_socket_is_not_replaced(tmp_path: Path, kind: int) -> None:
         live.setblocking(False)
         if kind != socket.SOCK_DGRAM:
             live.listen()
-        with pytest.raises(AssertionError, match="somebody listens there"):
+        with pytest.raises(AssertionError, match="another process listens there"):
             Daemon(tmp_path, "-r", prepare=use_no_kbus)
         with pytest.raises(BlockingIOError):
             live.recv(1) if kind == socket.SOCK_DGRAM else live.accept()

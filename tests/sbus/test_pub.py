@@ -199,7 +199,7 @@ def test_where_nobody_listens_that_is_what_is_said(kind: str, tmp_path: Path) ->
         listening.bind(place)
     if kind == "abstract":
         place = "/dev/unix/abstract/00" + b"kbus-nobody".hex()
-    said = f"nobody listens at {place}\n"
+    said = f"nothing listens at {place}\n"
     assert run(main, "pub", "-a", place, "key") == (1, b"", f"kbus-sbus pub: {said}")
     assert run(main, "whoami", "-a", place) == (1, b"", f"kbus-sbus whoami: {said}")
     assert run(daemon.main, "-a", place, "--stats") == (1, b"", f"kbus-sbusd: {said}")
@@ -234,4 +234,4 @@ def test_a_daemon_that_does_not_answer(without_kbus: StartDaemon, monkeypatch: p
     status, printed, said = run(daemon.main, "-a", running.path, "--stats")
     running.signal(signal.SIGCONT)
     assert (status, printed) == (1, b"")
-    assert said.startswith(f"kbus-sbusd: {running.path} has not answered within 0.5 s. It tells its own user")
+    assert said.startswith(f"kbus-sbusd: {running.path} has not answered within 0.5 s. It gives statistics")

@@ -116,7 +116,7 @@ def test_the_queue_in_kbus_is_full(daemon: StartDaemon, ksock: OpenKsock) -> Non
 def test_two_daemons_on_one_path(daemon: StartDaemon) -> None:
     running = daemon()
     for options in ((), ("-r",)):
-        with pytest.raises(AssertionError, match="somebody listens there"):
+        with pytest.raises(AssertionError, match="another process listens there"):
             Daemon(running.log.parent, "-a", running.path, *options, name="second")
     with running.client() as client:
         assert client.whoami(PATIENCE)

@@ -69,7 +69,7 @@ class Rules:
     def __init__(self, rules: list[Rule], default: bool, separator: bytes) -> None:
         self.rules = rules
         self.default = default
-        #: the numbers of rules, for what and whom they are
+        #: the numbers of rules, by use and by user or group
         self._tables: dict[tuple[str, Who], Routes[int]] = {}
         for number, rule in enumerate(rules):
             for what in rule.what:
@@ -88,7 +88,7 @@ class Rules:
         return rights
 
     def tables(self, what: str, who: frozenset[Who]) -> list[Routes[int]]:
-        """Return where the rules are that are for a client who is all of these."""
+        """Return where the rules are that are for a client that is all of these."""
         return [self._tables[what, each] for each in who if (what, each) in self._tables]
 
 
@@ -164,7 +164,7 @@ def _rule(words: list[bytes], protocol: Protocol, line: int) -> Rule:
     if b"\0" in pattern:
         raise ValueError("a key has no NUL")
     if protocol.has_control and secret.uses_token(pattern):
-        raise ValueError("keys with ! as a segment are for whom the protocol says, and have no rules")
+        raise ValueError("the protocol says who may use keys with ! as a segment: they have no rules")
     return Rule(_ALLOW[words[0]], _WHAT[words[1]], _who(words[2]), pattern, line)
 
 

@@ -34,7 +34,7 @@ class Address(NamedTuple):
     fd: Optional[int] = None
 
     def to_connect(self) -> bytes:
-        """Return the address for a socket. Raises ValueError if nobody can connect to it."""
+        """Return the address for a socket. Raises ValueError if no client can connect to it."""
         if self.path is not None:
             return os.fsencode(self.path)
         if self.abstract is not None:

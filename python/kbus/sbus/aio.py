@@ -33,7 +33,7 @@ class AsyncClient:
         self._client = Client(at, protocol)
         self._loop = asyncio.get_running_loop()
         self._client.set_blocking(False)
-        # A loop tells only one of those who wait to write to a socket.
+        # A loop wakes only one of those that wait to write to a socket.
         self._sending = asyncio.Lock()
 
     async def __aenter__(self) -> AsyncClient:
@@ -43,7 +43,7 @@ class AsyncClient:
         self.close()
 
     def close(self) -> None:
-        """Leave. Can be repeated. Nobody may be waiting for it."""
+        """Leave. Can be repeated. No task may be waiting for it."""
         self._client.close()
 
     async def subscribe(self, pattern: Text) -> None:
@@ -55,7 +55,7 @@ class AsyncClient:
         await self._send(packets.UNSUB, pattern)
 
     async def publish(self, key: Text, payload: Text = b"") -> None:
-        """Send a message to all who have subscribed to its key, as soon as the daemon has room."""
+        """Send a message to all subscribers of its key, as soon as the daemon has room."""
         await self._send(packets.MSG, key, payload)
 
     async def control(self, key: Text, payload: Text = b"") -> None:
@@ -63,7 +63,7 @@ class AsyncClient:
         await self._send(packets.CMSG, key, payload)
 
     async def whoami(self) -> bytes:
-        """Return this client's credentials as the beginning of a key; what comes before is put aside.
+        """Return this client's credentials as the beginning of a key; what comes before is queued.
 
         If it is cancelled, the client is closed: the answer could come all the same.
         """

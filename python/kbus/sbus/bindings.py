@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The KBUS bindings of a bridge: what its clients want, shared and counted, with as few calls as may be.
+"""The KBUS bindings of a bridge: what its clients need, shared and counted, with as few calls as may be.
 
 All are listener's bindings of one KSock that takes each message once (MSGONLYONCE). What must not happen is
 that an unbind takes away copies that others wait for: KBUS counts a copy as having come by the newest binding
 that matches, and an unbind removes it. Hence:
 
 * Nothing is bound that is covered already. So a wide binding is always newer than the narrow ones below it.
-* What nobody wants any more stays bound until ``tidy`` is called. That costs nothing if it is wanted again
+* What no client needs any more stays bound until ``tidy`` is called. That costs nothing if it is needed again
   soon, and clients that come and go all the time cause no calls.
 * ``tidy`` binds what is missing without the wide bindings that are to go, then has everything read that
   had come before, and then unbinds. What comes meanwhile comes by what has just been bound.
 
-A KSock may have so many bindings. When more are wanted, the name that covers all is bound in their place.
+A KSock may have so many bindings. When more are needed, the name that covers all is bound in their place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Container, Iterator
 NEVER = float("inf")
 #: Seconds that something unwanted stays bound at least.
 TIDY_AFTER = 1.0
-#: With more words in all names, bindings stay as they are: finding better ones would hold up everybody.
+#: With more words in all names, bindings stay as they are: finding better ones would delay all clients.
 _MOST_TIDIED = 25_000
 _PARAMETER = "/sys/module/kbus/parameters/max_ksock_bindings"
 
@@ -34,7 +34,7 @@ def most_bindings() -> int:
         with open(_PARAMETER) as parameter:
             return int(parameter.read())
     except OSError:
-        # A service may not be let see it. KBUS refuses one too many all the same.
+        # A service may not be allowed to read it. KBUS refuses one too many all the same.
         return 4096
 
 

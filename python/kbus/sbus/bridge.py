@@ -40,7 +40,7 @@ class Bridge:
 
     ``server`` is the credential prefix: what servers in between put before a client's credentials, if any.
     ``rules`` say who may publish and subscribe where, None if everybody may everywhere. ``refused`` counts
-    connections that were closed at once, by cause; ``log`` tells of what users do.
+    connections that were closed at once, by cause; ``log`` reports what users do.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Bridge:
         #: clients to look at, as Total says
         self.changed = self._total.changed
         self.log = self._total.log
-        # One number is for who is refused, whose packets are done nevertheless.
+        # One number is for a client that is refused, whose packets are done nevertheless.
         self.users = Users(limits, min(MOST_NUMBER - 1, room_for_clients()))
         self.deadlines: calling.Deadlines = []
         self._numbers = deque(range(1, MOST_NUMBER + 1))
@@ -76,7 +76,7 @@ class Bridge:
         self.bindings = Bindings(bus.bind, bus.unbind, self.traffic.drain, keymap.prefix, most_bindings())
         self.subscriptions = Subscriptions(keymap, self.bindings, self.traffic.forget_routes, self.users)
 
-    # Who is there.
+    # Clients that come and go.
 
     def connect(self, connected: socket.socket) -> Peer:
         """Add a client, whether or not its user may have one more. Raises OSError if it lacks descriptors."""
@@ -111,12 +111,12 @@ class Bridge:
         log.say(f"{self._rules.path}: {len(rules.rules)} rules from now on, and default {default}")
 
     def disconnect(self, peer: Peer) -> None:
-        """Have it no more. What it has published is sent."""
+        """Remove the client. What it has published is sent."""
         peer.close()
         self.traffic.special.pop(peer.number, None)
         del self.peers[peer.fd]
         self._gone.add(peer.counts)
-        # The others are used first: what is on its way with this one arrives before it is somebody else's.
+        # The others are used first: what is on its way with this one arrives before it is another client's.
         self._numbers.append(peer.number)
         self.subscriptions.leave(peer)
         self.users.disconnect(peer.user)
@@ -178,7 +178,7 @@ class Bridge:
         if peer.rights is None or self._uses_token(pattern) or len(pattern) > abi.MAX_NAME_LEN:
             return
         if packets.is_exact(pattern, self.protocol.separator):
-            # That is counted and told of. The subscription stays: rules may change.
+            # That is counted and logged. The subscription stays: rules may change.
             peer.rights.check(SUBSCRIBE, pattern)
 
     def _uses_token(self, key: bytes) -> bool:
@@ -190,9 +190,9 @@ class Bridge:
             return pattern
         own = peer.identity.credentials
         parts = secret.split(pattern, self._server)
-        # 0 is somebody whom this process cannot tell from others: he is in another pid namespace.
+        # 0 is any process of another pid namespace: this one cannot distinguish them.
         if not (own.pid and parts.matches(own) and peer.identity.holds()):
-            raise Dropped(f"{pattern[:60]!r} is for somebody else", counts.CREDENTIALS)
+            raise Dropped(f"{pattern[:60]!r} is for another client", counts.CREDENTIALS)
         return parts.complete(own)
 
     # Control messages.
@@ -201,7 +201,7 @@ class Bridge:
         if key == secret.WHOAMI:
             self._tell_who(peer)
         elif key == packets.DROPPED:
-            # What the rules withhold is not told: it would say that there are such messages.
+            # What the rules withhold is left out: it would show that there are such messages.
             own = {each: count for each, count in peer.counts.dropped.items() if each not in counts.UNTOLD}
             dropped = json.dumps(own, sort_keys=True).encode()
             peer.send(packets.build(CMSG, packets.DROPPED, dropped), None, is_answer=True)
@@ -229,7 +229,7 @@ class Bridge:
         peer.calls.take(kind, payload)
 
     def _check_key(self, peer: Peer, key: bytes, *uses: str) -> None:
-        """Raise what ``Calls`` wants to know."""
+        """The ``check`` of ``Calls``."""
         if b"\0" in key or self._uses_token(key) or self._keymap.name(key).startswith(self.traffic.reserved):
             raise Dropped(f"{key[:40]!r} has no replier", counts.KBUS_OWN)
         if peer.rights is not None:

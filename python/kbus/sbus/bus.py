@@ -84,7 +84,7 @@ class BridgeKsock:
         self.ksock.bind(name.decode())
 
     def unbind(self, name: bytes) -> None:
-        """Listen to it no more."""
+        """Stop listening to a name."""
         self.ksock.unbind(name.decode())
 
     def _fill(self) -> None:

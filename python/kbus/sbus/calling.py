@@ -86,7 +86,7 @@ class Calls:
     """The calls of one client, and the keys that it serves.
 
     ``check`` is asked about a key and what is to be done with it, PUBLISH, or that and SUBSCRIBE. It raises
-    Denied if the client may not do that, and another Dropped if nobody may. ``most`` bytes have the packets
+    Denied if the client may not do that, another Dropped if no client may. ``most`` bytes have the packets
     of clients at most, so what would make a longer one for another client is refused, and an answer that
     would is without its data.
     """
@@ -119,7 +119,7 @@ class Calls:
         return -1 if self._ksock is None else self._ksock.fileno()
 
     def close(self) -> None:
-        """Whoever waits for an answer of this client gets a status of KBUS's."""
+        """Those that wait for an answer of this client get a status of KBUS's."""
         if self._ksock is not None:
             self._ksock.close()
             self._ksock = None
@@ -173,7 +173,7 @@ class Calls:
     def expire(self, request: MessageId) -> None:
         """A call has waited long enough."""
         with suppress(OSError):
-            # If its answer has come meanwhile, nobody waits for that any more.
+            # If its answer has come meanwhile, the client does not wait for that any more.
             self._opened().abandon(request)
         self._send(ANSWER, self._end_call(request), TIMEOUT)
 

@@ -37,9 +37,9 @@ class Client:
 
     ``at`` is a path or ``/dev/unix/abstract/HEX``. ``protocol`` is ``slash`` or ``dot``, as the daemon's.
 
-    Use it with ``with``, or call ``close()``; a ResourceWarning tells of one that was forgotten. Iterating
+    Use it with ``with``, or call ``close()``; a ResourceWarning reports one that was forgotten. Iterating
     gives messages as they come, for ever, and ends when the daemon closes the connection. ``fileno()``
-    serves ``select``; it does not tell of messages that ``whoami`` put aside.
+    serves ``select``; it does not report messages that ``whoami`` has queued.
 
     Keys, patterns and payloads are bytes, or text, which is sent as UTF-8. What is received is bytes. Sending
     waits while the daemon has no room.
@@ -74,7 +74,7 @@ class Client:
         self.close()
 
     def __del__(self) -> None:
-        # Without _socket, __init__ has failed, and told so itself.
+        # Without _socket, __init__ has failed, and raised that itself.
         if hasattr(self, "_socket") and self._socket.fileno() >= 0:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             self.close()
@@ -96,7 +96,7 @@ class Client:
         self.send(UNSUB, pattern)
 
     def publish(self, key: Text, payload: Text = b"") -> None:
-        """Send a message to all who have subscribed to its key.
+        """Send a message to all subscribers of its key.
 
         Raises OSError with EMSGSIZE if it does not fit the largest buffer that a socket may have
         (``net.core.wmem_max``).
@@ -110,7 +110,7 @@ class Client:
     def whoami(self, timeout: Optional[float] = None) -> bytes:
         """Return this client's credentials as the beginning of a key, such as ``!/cred/100/1000/1111``.
 
-        Messages that come meanwhile are put aside, to be received later in their order. Raises TimeoutError
+        Messages that come meanwhile are queued, to be received later in their order. Raises TimeoutError
         after ``timeout`` seconds, and has then closed the connection: the answer could come all the same.
         """
         with self.closed_at(TimeoutError):
@@ -121,7 +121,7 @@ class Client:
     def expect_control(
         self, key: Union[bytes, tuple[bytes, ...]], timeout: Optional[float] = None
     ) -> Received:
-        """Return the next control message with this key, or one of these; put what comes before it aside.
+        """Return the next control message with this key, or one of these; queue what comes before it.
 
         Raises TimeoutError after ``timeout`` seconds.
         """
@@ -136,7 +136,7 @@ class Client:
     def dropped(self, timeout: Optional[float] = None) -> Optional[dict[str, int]]:
         """Return how many packets of this client, and copies for it, the daemon has dropped so far, by cause.
 
-        None if the daemon does not tell, because it is not ``kbus-sbusd``. The causes are those of
+        None if the daemon does not report them, because it is not ``kbus-sbusd``. The causes are those of
         ``kbus-sbusd --stats``. All that this client has sent before has been dealt with. What comes
         meanwhile, and TimeoutError, are as with ``whoami``.
         """
@@ -226,9 +226,9 @@ def _is_ready(connected: socket.socket, events: int, timeout: Optional[float]) -
 
 
 def explain(error: Exception, at: str) -> str:
-    """Return what to tell of what a client of the daemon at a place has raised."""
+    """Return the text for what a client of the daemon at this address has raised."""
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody listens at {at}"
+        return f"nothing listens at {at}"
     if isinstance(error, ConnectionError):
         return f"the daemon at {at} has closed the connection; if it has not ended, its log says why"
     return f"{at}: {getattr(error, 'strerror', None) or error}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command ``kbus-sbus``: publish, subscribe and ask who one is, from a shell.
+"""The command ``kbus-sbus``: publish, subscribe and show the own credentials, from a shell.
 
 Exit status as for ``kbus``: 0 done, 1 failed, 2 wrong command line, 124 timed out.
 """
@@ -25,7 +25,7 @@ from ..terminal.streams import replace_closed_streams
 from . import address, packets
 from .client import Client, Received, explain
 
-#: Seconds in which a daemon tells a subscriber that leaves what it has dropped.
+#: Seconds in which a daemon has to report to a subscriber that leaves what it has dropped.
 _PATIENCE = 1.0
 _EPILOG = "Exit status: 0 done, 1 failed, 2 wrong command line, 124 timed out."
 
@@ -171,7 +171,7 @@ def _sub(client: Client, args: argparse.Namespace) -> None:
             else:
                 put_line(_as_line(message))
             output.flush()
-    # Whoever ends it need not wait for a daemon that does not answer.
+    # A daemon that does not answer does not keep it from ending.
     with suppress(TimeoutError):
         _check_dropped(client, _PATIENCE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a bridge counts, and tells: a JSON object for all of it, one for each client, one for each user."""
+"""What a bridge counts, and reports: a JSON object for all of it, one for each client, one for each user."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ NOT_PERMITTED = "user"
 USER_CLIENTS = "user-clients"
 NO_DESCRIPTORS = "descriptors"
 REFUSALS = (NOT_PERMITTED, USER_CLIENTS, NO_DESCRIPTORS)
-#: What is not told to the client itself.
+#: What is not reported to the client itself.
 UNTOLD = frozenset({SUBSCRIBE_DENIED})
-#: what is told of a user
+#: what is reported of a user
 _OF_USER = ("clients", "subscriptions", "subscription_bytes", "queued_bytes")
 #: Bytes of a packet of statistics at most, so that any socket takes it.
 _PIECE = 16 * 1024
-#: What is told of once for each client; the others as often as log.Limited allows.
+#: What is logged once for each client; the others as often as log.Limited allows.
 TOLD_ONCE = frozenset({NAME_TOO_LONG, SUBSCRIBE_DENIED})
 
 
@@ -100,7 +100,7 @@ def records(
     refused: dict[str, int],
     users: Iterable[User],
 ) -> list[dict[str, Any]]:
-    """Return what there is to tell: about all of it, about each client, about each user.
+    """Return the statistics: of all of it, of each client, of each user.
 
     ``gone`` is what clients have counted that have left, ``facts`` about KBUS, ``refused`` how many
     connections were closed at once, and why.

@@ -105,7 +105,7 @@ def _tell_systemd(state: str) -> None:
     try:
         notify(state)
     except OSError as error:
-        log.say(f"systemd cannot be told {state}: {error.strerror}")
+        log.say(f"cannot report {state} to systemd: {error.strerror}")
 
 
 def _bus(device: int) -> BridgeKsock:
@@ -133,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
         " /dev/unix/abstract/HEX, /dev/unix/abstract (made up, and printed) or /dev/fd/N (inherited)",
     )
     at.add_argument(
-        "-r", "--replace", action="store_true", help="replace what is at the path, if nobody listens there"
+        "-r", "--replace", action="store_true", help="replace what is at the path, if nothing listens there"
     )
     bits = partial(at.add_argument, action="store_const", default=0)
     bits("-g", dest="group_bits", const=0o070, help="let the socket's group connect")
@@ -154,8 +154,8 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="USER",
-        help="name or uid of who may connect beside the daemon's own user; repeatable (default: everybody"
-        " whom the mode lets)",
+        help="name or uid of a user that may connect, beside the daemon's own; repeatable (default: all that"
+        " the mode lets)",
     )
     bus = parser.add_argument_group("what they use")
     bus.add_argument(

@@ -3,7 +3,7 @@
 
 Each client has two sides. As a subscriber it says what happens to a packet that its socket would not take
 (``soft``) and to one that its queue has no room for (``hard``). As a publisher it says by ``block``, and only
-by that, that it would rather wait than have that happen. Nobody waits who has not said so. Source: the
+by that, that it would rather wait than have that happen. No client waits that has not said so. Source: the
 bridge's specification, 'Flood control'.
 """
 
@@ -46,7 +46,7 @@ class FlowSettings:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it makes no difference who has published a message of this client."""
+        """Whether it makes no difference that this client has published a message."""
         return self.echo and BLOCK not in (self.soft, self.hard)
 
 

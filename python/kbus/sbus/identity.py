@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who is at the other end of a socket, and whether that process is still there."""
+"""The process at the other end of a socket, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MOST_GROUPS = 65536
 class Identity:
     """The process that connected a socket, with the credentials that it had then.
 
-    A process that got the descriptor later, from its parent or through another socket, speaks with the
+    A process that got the descriptor later, from its parent or through another socket, has the
     same credentials as long as the first one lives. When that has ended, another process may get its id. So
-    ``holds`` is False from then on, and nobody inherits an identity.
+    ``holds`` is False from then on, and no process inherits an identity.
 
     Raises OSError if the socket is no Unix socket, or no descriptor is free.
     """

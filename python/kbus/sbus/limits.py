@@ -18,14 +18,14 @@ class BridgeLimits:
     ``packet`` is the length in bytes of the longest packet that is taken from a client, or sent to one: the
     first daemon's clients have buffers of so many bytes, and a longer packet would be cut. ``queued`` and
     ``queued_bytes`` are the hard limit of a client's queue, over which ``OVER_QUEUED`` messages and
-    ``OVER_PACKETS`` times ``packet`` bytes of publishers who wait are queued. ``queued_bytes_in_all`` is the
+    ``OVER_PACKETS`` times ``packet`` bytes of publishers that wait are queued. ``queued_bytes_in_all`` is the
     limit of all queues together.
 
     The others are for all clients of a user together. Patterns with ``*`` are the only ones that take time
-    with messages that they do not match: ``wildcards`` is how much that may be, as ``work`` tells.
+    with messages that they do not match: ``wildcards`` is how much that may be, as ``work`` says.
     ``user_clients`` is how many clients there may be, and ``user_queued_bytes`` is for what their queues
     hold; None is as many as the user leaves to others. ``user_subscription_bytes`` is what their
-    subscriptions may take: each counts as ``cost`` tells.
+    subscriptions may take: each counts as ``cost`` says.
     """
 
     packet: int = 400 * 1024
@@ -42,7 +42,7 @@ class BridgeLimits:
 _RESERVED = 8
 #: What ``packet`` can be: a batch of packets has to have room in the address space.
 LONGEST_PACKET = 16 << 20
-#: Segments of a pattern with ``*`` at most: somebody else's key may take a step for each of them.
+#: Segments of a pattern with ``*`` at most: another client's key may take a step for each of them.
 DEEPEST_WILDCARD = 64
 #: Room for what had been read of publishers when they began to wait: several batches of one, or of several.
 OVER_QUEUED, OVER_PACKETS = 1024, 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The socket that a daemon listens on: made, taken over from whoever started it, and taken away again."""
+"""The socket that a daemon listens on: made or inherited, and taken away again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _FIRST_PASSED = 3
 class Listening:
     """A listening socket. ``address`` is where it is.
 
-    A path appears with these bits of a mode, with this group (an id) if not the daemon's, and with somebody
-    listening, or not at all. Raises Failure.
+    A path appears with these bits of a mode, with this group (an id) if not the daemon's, and listening,
+    or not at all. Raises Failure.
     """
 
     def __init__(self, address: Address, mode: int, group: Optional[int], replace: bool) -> None:
@@ -51,7 +51,7 @@ class Listening:
 
     def _appear(self, path: str, mode: int, group: Optional[int], replace: bool) -> None:
         with contextlib.ExitStack() as stack:
-            # One daemon at a time. Strangers cannot open this file, and so cannot lock it.
+            # One daemon at a time. Other users cannot open this file, and so cannot lock it.
             stack.enter_context(contextlib.closing(PidFile(f"{path}.kbus-sbusd.lock", 0o600)))
             _make_way(path, replace)
             directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -60,7 +60,7 @@ class Listening:
             temporary = f"/proc/self/fd/{directory}/.{os.urandom(8).hex()}"
             self.socket.bind(temporary)
             stack.callback(Path(temporary).unlink, missing_ok=True)
-            # Nobody can connect before listen(), whatever the mode is.
+            # No client can connect before listen(), whatever the mode is.
             if group is not None:
                 os.chown(temporary, -1, group)
             os.chmod(temporary, mode)
@@ -75,7 +75,7 @@ class Listening:
         self.socket.close()
 
     def take_away(self) -> None:
-        """Take the path away if it is still this socket's, so that nobody connects any more."""
+        """Take the path away if it is still this socket's, so that no client connects any more."""
         if self._made is not None and self.address.path is not None:
             with contextlib.suppress(OSError):
                 status = os.lstat(self.address.path)
@@ -120,16 +120,16 @@ def _inherited(fd: int) -> socket.socket:
 
 
 def _make_way(path: str, replace: bool) -> None:
-    """Leave alone what is not to be replaced, with an OSError; the new socket replaces the rest."""
+    """Raise an OSError if what is there is not to be replaced; the new socket replaces the rest."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
     if stat.S_ISSOCK(mode):
-        # Connecting by another type tells whether it is somebody's, and makes nobody a client.
+        # Connecting by another type shows whether it is in use, and adds no client.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             if probe.connect_ex(path) != errno.ECONNREFUSED:
-                raise OSError(errno.EADDRINUSE, "somebody listens there")
+                raise OSError(errno.EADDRINUSE, "another process listens there")
     elif not replace:
         raise OSError(errno.EEXIST, "it is there already, and no socket (-r replaces it)")
     elif stat.S_ISDIR(mode):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the daemon tells what happens: stderr in the foreground, syslog in the background."""
+"""Where the daemon logs what happens: stderr in the foreground, syslog in the background."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _in_background = False
 
 
 def go_to_background() -> None:
-    """Tell syslog from now on."""
+    """Log to syslog from now on."""
     global _in_background
     _in_background = True
     syslog.openlog("kbus-sbusd", syslog.LOG_PID, syslog.LOG_DAEMON)
 
 
 def say(text: str) -> bool:
-    """Tell one line. Returns False if that fails, or would have to wait: the daemon serves on."""
+    """Log one line. Returns False if that fails, or would have to wait: the daemon serves on."""
     if _in_background:
         syslog.syslog(printable(text))
         return True
@@ -44,7 +44,7 @@ class Limited:
         self._told = self._untold = 0
 
     def say(self, text: str) -> None:
-        """Tell one line, unless it is one too many."""
+        """Log one line, unless it is one too many."""
         now = time.monotonic()
         if now >= self._began + 1:
             self._began, self._told = now, 0

@@ -55,7 +55,7 @@ class Receiver:
     """Memory to receive ``BATCH`` packets of at most ``most`` bytes into; what is not used takes no room."""
 
     def __init__(self, most: int) -> None:
-        # One byte more, so that a packet that is too long can be told from one that just fits.
+        # One byte more, so that a packet that is too long can be distinguished from one that just fits.
         self._slot = most + 1
         self._memory = mmap.mmap(-1, self._slot * BATCH)
         self._view = memoryview(self._memory)
@@ -106,7 +106,7 @@ class PacketSender:
     def send(self, fd: int) -> int:
         """Send what is laid out, and return how many packets the socket took; 0 if it takes none.
 
-        Why it did not take the next one, send(2) tells when that is tried again.
+        send(2) says why it did not take the next one, when that is tried again.
         """
         sent: int = _sendmmsg(fd, self._vector.address, self._count, _NO_SIGNAL)
         return max(0, sent)

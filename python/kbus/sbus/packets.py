@@ -42,7 +42,7 @@ PROTOCOLS = {protocol.name: protocol for protocol in (DOT, SLASH)}
 
 SUB, UNSUB, MSG, CMSG = b"SUB", b"UNSUB", b"MSG", b"CMSG"
 
-#: The control message that asks for the drops of whoever asks. The protocol does not have it.
+#: The control message that asks for the drops of the client that asks. The protocol does not have it.
 DROPPED = b"kbus/dropped"
 
 _STARS = re.compile(rb"\*\*+")

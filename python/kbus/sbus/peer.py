@@ -38,9 +38,9 @@ class Total:
 
 
 class Peer:
-    """A client. ``number``, from 1, tells it from others. ``user`` is what it shares with those of its user.
+    """A client. ``number``, from 1, is its own. ``user`` is what it shares with those of its user.
 
-    ``publishers`` are those who wait for room in this client's queue, ``waits_for`` those for whom this one
+    ``publishers`` are those that wait for room in this client's queue, ``waits_for`` those for which this
     waits. ``is_doomed`` says why it is to be disconnected; one that ``has_left`` is, too.
     """
 
@@ -92,14 +92,14 @@ class Peer:
         return 0 < self.looked == self.counts.received
 
     def drop(self, cause: str, detail: object = "", count: int = 1) -> None:
-        """Count packets that are dropped, and tell of it, not too often, or once for this client."""
+        """Count packets that are dropped, and log it, not too often, or once for this client."""
         self.counts.dropped[cause] += count
         if cause in counts.TOLD_ONCE and self.counts.dropped[cause] > count:
             return
         self._total.log.say(f"{self!r}: dropped, {cause}{f': {detail}' if detail else ''}")
 
     def has_changed(self) -> None:
-        """Have it looked at, as it may be to go, or something else is to be waited for."""
+        """Have the server look at it: it may be to go, or other events are to be waited for."""
         self._total.changed.add(self)
 
     def doom(self, cause: str) -> None:
@@ -109,7 +109,7 @@ class Peer:
         self.has_changed()
 
     def shut(self, cause: str) -> None:
-        """Have it see that it is disconnected, and disconnected when all has been read that it has sent."""
+        """Show it that it is disconnected, and disconnect it when all that it has sent has been read."""
         self._total.log.say(f"{self!r} is disconnected: {cause}")
         self.socket.shutdown(socket.SHUT_RDWR)
         self.lose()
@@ -117,7 +117,7 @@ class Peer:
     def send(self, packet: bytes, publisher: Optional[Peer], is_answer: bool = False) -> bool:
         """Send a packet, or do with it what flood control says. Returns False if it is dropped.
 
-        ``publisher`` is the client who published it, if it matters who that was. What this client has asked
+        ``publisher`` is the client that published it, if that matters. What this client has asked
         for is queued whatever it has asked for otherwise, over the limit if need be.
         """
         if not self.backlog.count and not self.is_gone:
@@ -138,7 +138,7 @@ class Peer:
         if not self.backlog.count and not self.is_gone:
             done = sender.send(self.fd)
             self.counts.delivered += done
-        # What sendmmsg did not take, send() is to give the reason for.
+        # send() gives the reason why sendmmsg did not take it.
         for packet in packets[done:]:
             self.send(packet, publisher)
 
@@ -156,7 +156,7 @@ class Peer:
         return True
 
     def lose(self) -> None:
-        """Nobody can receive anything there any more, so nobody is to wait for that."""
+        """The client can receive nothing any more, so no publisher is to wait for it."""
         self.is_gone = True
         self.clear()
         self.release()
@@ -180,7 +180,7 @@ class Peer:
             self._discard(packet)
         else:
             self._push(packet)
-        # Of a queue that has room already nobody would be told, also if the user or all queues have none.
+        # A queue that has room already would wake no publisher, also if the user or all queues have none.
         if waits and publisher is not None and not flow.is_room(publisher.settings, self._used()):
             self.publishers.add(publisher)
             publisher.waits_for.add(self)
@@ -258,7 +258,7 @@ class Peer:
         return max(backlog.count / limits.queued, backlog.bytes / limits.queued_bytes)
 
     def wait_no_more(self) -> None:
-        """Go on as a publisher, whoever has no room."""
+        """Go on as a publisher, whichever clients have no room."""
         for other in self.waits_for:
             other.publishers.discard(self)
         self.waits_for.clear()

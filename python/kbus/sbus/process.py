@@ -47,7 +47,7 @@ class Background:
 class PidFile:
     """A file with this process's id, locked as long as the process lives, and taken away in the end.
 
-    Raises Failure if it cannot be written, or is locked: by a daemon that lives, or whoever else may open it.
+    Raises Failure if it cannot be written, or if a daemon that lives, or another process, has locked it.
     """
 
     def __init__(self, path: str, mode: int = 0o644) -> None:
@@ -94,7 +94,7 @@ def room_for_clients() -> int:
 
 
 class Spare:
-    """Two descriptors, as a client takes, that are given up while somebody is refused for lack of any."""
+    """Two descriptors, as a client takes, that are given up while a client is refused for lack of any."""
 
     def __init__(self) -> None:
         self._fds: list[int] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading packets from clients: one with recv_into, many with recvmmsg, and the last of those who leave."""
+"""Reading packets from clients: one with recv_into, many with recvmmsg, and the last of those that leave."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PacketReader:
         except BlockingIOError:
             return []
         except ConnectionResetError:
-            # It has left without reading all. That is told once; what it has sent is still there.
+            # It has left without reading all. That is reported once; what it has sent is still there.
             return []
         except OSError as error:
             peer.doom(f"it cannot be read: {error.strerror}")
@@ -52,7 +52,7 @@ class PacketReader:
         return received if received[-1] else self._without_end(peer, received)
 
     def _without_end(self, peer: Peer, received: list[bytes]) -> list[bytes]:
-        """Tell empty packets from the end, which looks the same but for its repetition."""
+        """Distinguish empty packets from the end, which looks the same but for its repetition."""
         if not is_closed(peer, select.POLLRDHUP):
             return received
         while received and not received[-1]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who has subscribed to what, and who gets a message with a key.
+"""Subscriptions to patterns, and the subscribers of a key.
 
 A table finds the subscribers of a key in time that does not grow with the number of other subscriptions
 without ``*``.
@@ -164,7 +164,7 @@ class Routes(Generic[Subscriber]):
         return True
 
     def find(self, key: bytes) -> Collection[Subscriber]:
-        """Return who has subscribed to a pattern that matches the key, each once."""
+        """Return the subscribers of patterns that match the key, each once."""
         subscribed = self._subscribed
         # Every pattern matches the key that looks like it.
         found = dict(subscribed.get(key, {}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Secret messages: keys that begin with ``!/cred/``, and who may use them. Pure functions.
+"""Secret messages: keys that begin with ``!/cred/``, and which clients may use them. Pure functions.
 
 Source: the protocol text, 'Secret messages', and the bridge's specification.
 """
@@ -29,14 +29,14 @@ class Invalid(Dropped):
 
 
 class Misuse(Dropped):
-    """``*`` or a truncated key in place of credentials: whoever sends that is disconnected."""
+    """``*`` or a truncated key in place of credentials: the sender is disconnected."""
 
     cause = CREDENTIALS
     ends = True
 
 
 class Credentials(NamedTuple):
-    """Who a client is. ``groups`` are the supplementary groups that are known."""
+    """The ids of a client. ``groups`` are the supplementary groups that are known."""
 
     gid: int
     uid: int

@@ -28,7 +28,7 @@ from .reading import PacketReader, is_closed, next_is_message
 
 _IN, _OUT, _HUP, _ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP, select.EPOLLONESHOT
 _READABLE = _IN | _HUP | select.EPOLLERR
-#: What ends the daemon cleanly: all that would end it, and could be somebody's mistake.
+#: What ends the daemon cleanly: all that would end it, and could be sent by mistake.
 _ENDING = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGALRM),
     *(signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR),
@@ -44,7 +44,7 @@ class Signals:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in (*_ENDING, signal.SIGUSR1, signal.SIGHUP):
-            # The wakeup descriptor tells the loop.
+            # The wakeup descriptor wakes the loop.
             signal.signal(number, lambda *_: None)
 
     def fileno(self) -> int:
@@ -56,7 +56,7 @@ class Signals:
         return set(os.read(self._reader, 4096))
 
     def close(self) -> None:
-        """Hear of no more of them."""
+        """Take no more signals."""
         signal.set_wakeup_fd(-1)
         os.close(self._reader)
         os.close(self._writer)
@@ -102,7 +102,7 @@ class Server:
             self._epoll.register(each.fileno(), _IN)
 
     def run(self) -> None:
-        """Serve. End at SIGTERM and the like, tell statistics at SIGUSR1, read rules anew at SIGHUP."""
+        """Serve. End at SIGTERM and the like, log statistics at SIGUSR1, read rules anew at SIGHUP."""
         bridge = self._bridge
         while not self._is_ending:
             if self._traffic.frames or self._bus.queued:
@@ -149,14 +149,14 @@ class Server:
             calling.expire(bridge.deadlines)
         has_lost = self._attend()
         if has_callers and not traffic.is_stuck:
-            # Those who have left have made room for them.
+            # Those that have left have made room for them.
             self._accept()
         if has_lost and self._until_last and self._had_clients:
             self._is_ending |= all(each.only_looks for each in self._peers.values())
         return bool(happened)
 
     def _take_signals(self) -> None:
-        """Do what signals want, once for all of a kind that have come: clients wait meanwhile."""
+        """Do what signals ask for, once for all of a kind that have come: clients wait meanwhile."""
         came = self._signals.take()
         self._is_ending |= not came <= {signal.SIGUSR1, signal.SIGHUP}
         if signal.SIGUSR1 in came:
@@ -168,7 +168,7 @@ class Server:
     # Clients.
 
     def _accept(self) -> bool:
-        """Let those in who wait to be accepted, or refuse them. Returns False if nobody waits any more."""
+        """Accept the clients that wait, or refuse them. Returns False if none waits any more."""
         listening = self._listening.socket
         for _ in range(MOST_WAITING):
             try:
@@ -213,7 +213,7 @@ class Server:
             try:
                 peer = self._bridge.connect(connected)
             except OSError:
-                # Somebody else has taken the spare descriptors.
+                # The spare descriptors have been taken meanwhile.
                 connected.close()
                 return
             self._read_to_end(peer)
@@ -256,7 +256,7 @@ class Server:
             if calls is None:
                 continue
             if peer.is_gone:
-                # Nobody can receive Requests and answers any more, but replies may be among the last packets.
+                # It can receive nothing any more, but replies may be among the last packets.
                 if not is_closed(peer):
                     self._callers.pop(calls.fileno(), None)
                     calls.close()
@@ -269,7 +269,7 @@ class Server:
         return has_lost
 
     def _look_for(self, peer: Peer, interest: int) -> None:
-        """Wait for these events at a client, and its end; with ``_ONCE`` that is told once, and not again."""
+        """Wait for these events at a client, and its end; with ``_ONCE`` that is reported once."""
         if interest != self._interests[peer.fd]:
             self._epoll.modify(peer.fd, interest)
             self._interests[peer.fd] = interest
@@ -289,7 +289,7 @@ class Server:
         deadline = time.monotonic() + self._grace
         self._listening.take_away()
         if self._listening.address.fd is None:
-            # Nobody can connect any more. An inherited socket may serve another daemon after this one.
+            # No client can connect any more. An inherited socket may serve another daemon after this one.
             self._listening.socket.shutdown(socket.SHUT_RD)
         while self._accept() and time.monotonic() < deadline:
             pass

@@ -15,11 +15,11 @@ from .routing import Routes
 
 
 class Subscriptions:
-    """Who is subscribed to what. Patterns that begin with ``!/cred/`` are complete, and kept apart.
+    """The subscriptions of all clients. Patterns that begin with ``!/cred/`` are complete, and kept apart.
 
     Those that no key can match, because its name would be too long, are counted and nothing more.
 
-    ``changed`` is called with the message name that somebody's subscription is about, or None if there may be
+    ``changed`` is called with the message name that a subscription is about, or None if there may be
     several.
     """
 
@@ -70,11 +70,11 @@ class Subscriptions:
         self._changed(None)
 
     def subscribers(self, key: bytes) -> Iterable[Peer]:
-        """Return who gets a message with this key, which is no secret one."""
+        """Return the clients that get a message with this key, which is no secret one."""
         return self._public.find(key)
 
     def secret_subscribers(self, key: bytes) -> Iterable[Peer]:
-        """Return who gets a secret message with this complete key."""
+        """Return the clients that get a secret message with this complete key."""
         return (peer for peer in self._secret.find(key) if peer.identity.holds())
 
     def _release(self, peer: Peer, pattern: bytes) -> Optional[bytes]:

@@ -68,7 +68,7 @@ def ask(place: str) -> bytes:
 
 
 def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
-    """Print what the daemon tells in one of ``FORMS``, and return the exit status."""
+    """Print the daemon's statistics in one of ``FORMS``, and return the exit status."""
     place = str(at or address.DEFAULT)
     try:
         told = ask(place)
@@ -83,8 +83,8 @@ def tell_stats(at: Optional[Address], form: str = FORMS[0]) -> int:
     except TimeoutError:
         tell(
             "kbus-sbusd",
-            f"{place} has not answered within {_PATIENCE:g} s. It tells its own user and root alone, and with"
-            " --protocol dot nobody: then its log has it after SIGUSR1",
+            f"{place} has not answered within {_PATIENCE:g} s. It gives statistics only to its own user and"
+            " root, and with --protocol dot to no user: then its log has them after SIGUSR1",
         )
         return 1
     except (OSError, ValueError) as error:

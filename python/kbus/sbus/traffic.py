@@ -22,12 +22,12 @@ from .mmsg import BATCH, PacketSender
 from .packets import MSG
 from .peer import Peer
 
-#: Entries of a cache. When it is full it is forgotten: whoever uses that many keys is as slow as without it.
+#: Entries of a cache. When it is full it is forgotten: a client that uses more keys is as slow as without it.
 _MOST_CACHED = 8192
 #: How many clients the routes of a cache have in all, of 8 bytes each.
 _MOST_TARGETS = 1 << 20
 
-#: how packets with this key begin, who gets them, and who has subscribed and may not have them
+#: how packets with this key begin, the clients that get them, and the subscribers that may not have them
 _Route = tuple[bytes, tuple[Peer, ...], tuple[Peer, ...]]
 _NO_ROUTE: _Route = (b"", (), ())
 
@@ -79,7 +79,7 @@ class ClientTraffic:
     # From clients to KBUS.
 
     def publish(self, peer: Peer, name: bytes, payload: bytes) -> None:
-        """Send a message soon. ``name`` is that of its key, as ``name`` tells."""
+        """Send a message soon. ``name`` is that of its key, as the method ``name`` gives it."""
         frame = announcement(name, payload, peer.number)
         self.frames.append(frame)
         self._publishers.append(peer)
@@ -158,7 +158,7 @@ class ClientTraffic:
     # From KBUS to clients.
 
     def forget_routes(self, name: object) -> None:
-        """Find out anew who gets messages of this name, or of all names if it is None."""
+        """Find out anew which clients get messages of this name, or of all names if it is None."""
         if name is None:
             self._routes.clear()
             self._targets = 0
@@ -238,11 +238,11 @@ class ClientTraffic:
         """Clients that know only sbus have buffers of a fixed length, and the kernel cuts what is longer."""
         for peer in route[1]:
             peer.drop(counts.TOO_LARGE_FOR_CLIENT, f"a packet of {length} bytes, over {self._most_bytes}")
-        # It is for nobody there, whatever else it is dropped for.
+        # None of them gets it, whatever else it is dropped for.
         self._withhold(route, 1, publisher)
 
     def send(self, targets: Iterable[Peer], packets: list[bytes], publisher: Optional[Peer]) -> None:
-        """Send packets to clients. ``publisher`` is who published them, if that matters."""
+        """Send packets to clients. ``publisher`` is the client that published them, if that matters."""
         if publisher is not None and not publisher.settings.echo:
             targets = [peer for peer in targets if peer is not publisher]
         if len(packets) == 1:
