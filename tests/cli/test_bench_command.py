@@ -185,7 +185,7 @@ def test_it_waits_for_room_for_some_time_only(
         assert main(["bench", "--seconds", "60"]) == 124
         thread.join()
         assert [binding.name for binding in inspect.bindings()] == ["$.KbusBench.*"]
-    text = "not everybody had room within 0.3 s; nobody got it"
+    text = "not all queues had room within 0.3 s; none got it"
     assert capsys.readouterr() == ("", f"{STAND_IN}kbus bench: {text}\n")
 
 

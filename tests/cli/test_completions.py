@@ -151,4 +151,4 @@ def test_fish(line: str, expected: str, share: Path, tmp_path: Path) -> None:
 def test_all_subcommands_are_there(share: Path, tmp_path: Path) -> None:
     offered = fish("kbus ", share, tmp_path)
     assert set(SUBCOMMANDS) <= set(offered)
-    assert offered["send"] == "send an announcement to those who listen to its name"
+    assert offered["send"] == "send an announcement to the listeners of its name"

@@ -106,7 +106,7 @@ def test_nothing_waits_for_whoever_does_not_read_stderr(monkeypatch: pytest.Monk
         told, last = pipe.read().decode().splitlines()
     left_out = int(told.split()[5])
     assert (told, last) == (
-        f"(text was left out here {left_out} times: nobody read it)",
+        f"(text was left out here {left_out} times: it was not read)",
         "kbus record: at last",
     )
     assert 65 < left_out < 75

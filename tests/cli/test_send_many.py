@@ -215,7 +215,7 @@ def test_a_reader_that_leaves_is_told_of(bus_path: str) -> None:
         err = process.stderr.read()
         assert process.wait(30) == 0
         assert datas(listener) == [b"x"]
-    assert err.endswith(b"kbus send: nobody reads standard output any more; 1 message sent before\n")
+    assert err.endswith(b"kbus send: standard output has no reader any more; 1 message sent before\n")
 
 
 def test_each_has_the_time_limit(bus: Bus, capsys: Captured) -> None:
@@ -225,7 +225,7 @@ def test_each_has_the_time_limit(bus: Bus, capsys: Captured) -> None:
         assert main(["send", "$.A", "--repeat", "5", "--all-or-wait", "--timeout", "0.1"]) == 124
         assert len(datas(listener)) == 2
     assert capsys.readouterr().err == (
-        "kbus send: message 3: not everybody had room within 0.1 s; nobody got it; 2 messages sent before\n"
+        "kbus send: message 3: not all queues had room within 0.1 s; none got it; 2 messages sent before\n"
     )
 
 

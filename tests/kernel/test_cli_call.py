@@ -148,7 +148,7 @@ def test_an_asker_who_leaves(leave: Callable[[Ksock], None], gate: Gate, ksock: 
         assert server.end() == (
             0,
             "",
-            f"kbus serve: request {request_id}: nobody waits for the answer any more\n",
+            f"kbus serve: request {request_id}: the requester does not wait for the answer any more\n",
         )
 
 

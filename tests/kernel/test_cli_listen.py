@@ -164,7 +164,7 @@ def test_losses_are_told(ksock: OpenKsock) -> None:
         status, out, err = process.end()
     assert shown == ["0", "1"]
     assert (status, out) == (0, "")
-    assert err == "kbus listen: 3 messages were lost in all; --max-messages makes the queue longer\n"
+    assert err == "kbus listen: 3 messages were lost in total; --max-messages makes the queue longer\n"
 
 
 @pytest.mark.parametrize("data", [None, b"", b"abc", b"\xff\xff\xff\x7f"], ids=repr)

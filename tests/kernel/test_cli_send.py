@@ -105,7 +105,7 @@ def test_all_or_wait_does_not_wait_for_what_can_never_fit(listener: Ksock, capsy
 def test_all_or_wait_times_out(listener: Ksock, capsys: Captured) -> None:
     fill(listener)
     assert main(["send", "$.A", "--all-or-wait", "--timeout", "0.1"]) == 124
-    assert capsys.readouterr() == ("", "kbus send: not everybody had room within 0.1 s; nobody got it\n")
+    assert capsys.readouterr() == ("", "kbus send: not all queues had room within 0.1 s; none got it\n")
     assert take(listener).name != "$.A"
     assert listener.read_next_msg() is None
 

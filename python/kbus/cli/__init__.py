@@ -4,14 +4,14 @@
 What was asked for goes to stdout, everything else to stderr. The exit status is
 
 ==== ==========================================================================================
-0    done; also when SIGTERM or SIGINT ended what goes on until then, or whoever read stdout left
+0    done; also when SIGTERM or SIGINT ended what goes on until then, or the reader of stdout left
 1    failed, and stderr says why
 2    the command line is wrong
 3    ``call``: the replier answered that it failed, and stderr says how
 124  timed out (``--timeout``), the number that timeout(1) uses
 ==== ==========================================================================================
 
-Each module whose name is a subcommand's has ``add(subparsers)``, which tells what the subcommand takes, and
+Each module whose name is a subcommand's has ``add(subparsers)``, which says what the subcommand takes, and
 ``run(args)``, which does it and raises :class:`kbus.terminal.failures.Failure` if it can't.
 """
 
@@ -80,7 +80,7 @@ def parser(names: Sequence[str] = SUBCOMMANDS) -> tuple[options.Parser, options.
 
 
 def _split_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Part the arguments of ``kbus`` from COMMAND, which argparse would rob of every ``--`` of its own."""
+    """Split off COMMAND from the arguments of ``kbus``: argparse would remove each ``--`` in it."""
     if argv[:1] != ["serve"] or "--" not in argv:
         return argv, []
     where = argv.index("--")

@@ -29,14 +29,14 @@ _HEAD = ("BYTES", "ONE BY ONE/s", "BATCH", "BATCHED/s", "CALLS/s", "P50 us", "P9
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "bench",
         help="measure how fast the bus is here",
         description="Send messages from one process to another, and show how many a second arrive: sent one"
         " by one, and in batches. Then send requests one after the other, and show how many a second are"
         " answered, and how many microseconds half of the answers take at most (P50), and 99 of 100 (P99)."
-        " Both processes are in Python. The names begin with $.KbusBench. If somebody listens to them,"
+        " Both processes are in Python. The names begin with $.KbusBench. If a KSock listens to them,"
         " nothing is measured.",
     )
     options.add_device(parser)
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(ksock: Ksock, prefix: str, sizes: list[int]) -> None:
-    """Raise a Failure if this would disturb somebody, or can't be done."""
+    """Raise a Failure if this would disturb another KSock, or can't be done."""
     try:
         bindings = inspect.bindings(ksock.which)
     except OSError as error:
@@ -176,7 +176,7 @@ class _Bench:
         self.progress = _BenchProgress(3 * sizes)
 
     def measure(self, size: int) -> _Figures:
-        """Measure with so many bytes of data. When a signal comes, this is soon over, and says nothing."""
+        """Measure with so many bytes of data. A signal ends this soon; then the result means nothing."""
         data = bytes(size)
         message = Announcement(self._name, data, flags=Message.ALL_OR_WAIT)
         batch: list[Message] = [message] * max(1, min(_BATCH, _BATCH_BYTES // size))

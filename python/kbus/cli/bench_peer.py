@@ -24,14 +24,14 @@ COUNTED, END = "Counted", "End"
 _ASKED, _STOP = "Asked", "Stop"
 #: Seconds that an answer may take, and room for a message
 PATIENCE = 10.0
-#: Seconds after which a peer notices that whoever started it has been killed, or needs it no more
+#: Seconds after which a peer notices that its parent has been killed, or needs it no more
 _ORPHAN = 1.0
 
 
 def send_each(ksock: Ksock, messages: list[Message], signals: EndSignals) -> bool:
     """Send messages with ALL_OR_WAIT on a non-blocking KSock; False if a signal came while one waits.
 
-    Somebody who listens may have no room, and never read. Raises the Failure of a time-out then, and OSError.
+    A listener may have no room, and never read. Raises the Failure of a time-out then, and OSError.
     Nothing is kept.
     """
     while messages:
@@ -129,7 +129,7 @@ class BenchPeer:
             os.close(writer)
             return
         try:
-            # SIGINT of a terminal goes to both, and whoever started this ends it.
+            # SIGINT of a terminal goes to both, and the parent ends this.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._reports.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``kbus bindings``: show who is bound to what."""
+"""``kbus bindings``: show which KSocks are bound to which names."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DEFAULT_INTERVAL = 0.5
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "bindings",
-        help="show who is bound to what",
+        help="show which KSocks are bound to which names",
         description="Show all bindings, the newest first.",
     )
     options.add_device_filter(parser)
@@ -113,7 +113,7 @@ def _looks(args: argparse.Namespace, signals: EndSignals) -> Iterator[list[Bindi
     """What there is, each time that the interval is over, until one of the signals comes."""
     poll = select.poll()
     poll.register(signals.fileno(), select.POLLIN)
-    # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+    # Asked for no event, poll still reports that the other end of a pipe has been closed.
     poll.register(sys.stdout.fileno(), 0)
     while True:
         flush()
@@ -137,7 +137,7 @@ class _BindingsScreen:
         self._commands: dict[tuple[int, int], str] = {}
 
     def forget_all_but(self, bindings: Iterable[Binding]) -> None:
-        """Let go of what is known of other KSocks."""
+        """Forget what is known of other KSocks."""
         ksocks = {(each.device, each.ksock_id) for each in bindings}
         self._commands = {ksock: self._commands[ksock] for ksock in ksocks & self._commands.keys()}
 

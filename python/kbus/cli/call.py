@@ -27,7 +27,7 @@ _STATUSES = {
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "call",
         help="send a request and print the data of its answer",

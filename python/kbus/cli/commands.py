@@ -32,7 +32,7 @@ _PIECE = 1 << 16
 class Done(NamedTuple):
     """How a command ended: its status, its output, the last line of stderr, and why it was ended, if so.
 
-    ``is_whole`` tells whether nobody can write more to the output.
+    ``is_whole``: no process can write more to the output.
     """
 
     status: int
@@ -95,7 +95,7 @@ class _Run:
             self._poll.register(stream.fileno(), events)
 
     def until_done(self, signals: EndSignals, time_limit: Optional[float]) -> Done:
-        """Come back when it has ended, or has been ended."""
+        """Return when it has ended, or has been ended."""
         now = time.monotonic()
         limit = None if time_limit is None else now + time_limit
         ended: Optional[str] = None
@@ -121,7 +121,7 @@ class _Run:
         return Done(self._process.returncode, bytes(self._output), self._errors.end(), ended, is_whole)
 
     def _take_rest(self, signals: EndSignals) -> None:
-        """Take what is in the pipes, and for a moment what others write who still have them."""
+        """Take what is in the pipes, and for a moment what other processes write that still have them."""
         self._close(self._stdin)
         end = time.monotonic() + _REST
         while self._open and len(self._output) <= self._most:

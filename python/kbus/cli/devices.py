@@ -17,7 +17,7 @@ from ..terminal.output import put_json, put_table
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "devices",
         help="show which devices there are, and who may open them",
@@ -47,7 +47,7 @@ def _row(record: dict[str, Any]) -> list[Any]:
 
 
 def _record(device: inspect.DeviceStats) -> dict[str, Any]:
-    """What is told of a device; of a node that is not there, null."""
+    """What is shown of a device; of a node that is not there, null."""
     node = f"/dev/kbus{device.device}"
     user = group = mode = None
     with contextlib.suppress(FileNotFoundError):

@@ -36,7 +36,7 @@ class Filter(NamedTuple):
         return not all(each.isdigit() for each in self.senders)
 
     def passes(self, message: Message, peer: Optional[Opener]) -> bool:
-        """Whether the message passes; ``peer`` is who sent it, if that is known."""
+        """Whether the message passes; ``peer`` opened the sender's KSock, if that is known."""
         if self.kinds and KINDS[letter_of(message)] not in self.kinds:
             return False
         if self.senders and not self.senders & {str(message.from_), peer.command if peer else ""}:
@@ -53,21 +53,36 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         "Each can be given more than once. What is passed over is counted.",
     )
     group.add_argument(
-        "--kind", action="append", default=[], choices=list(KINDS.values()), help="any of these"
+        "--kind",
+        action="append",
+        default=[],
+        choices=list(KINDS.values()),
+        metavar="KIND",
+        help=f"any of these: {', '.join(KINDS.values())}",
     )
     group.add_argument(
         "--from",
         dest="senders",
         action="append",
         default=[],
-        metavar="WHO",
+        metavar="SENDER",
         help="from any of these, a KSock id or the name of a program",
     )
     group.add_argument(
-        "--flag", action="append", default=[], choices=list(_BITS), help="with all of these set"
+        "--flag",
+        action="append",
+        default=[],
+        choices=list(_BITS),
+        metavar="FLAG",
+        help=f"with all of these set: {', '.join(_BITS)}",
     )
     group.add_argument(
-        "--no-flag", action="append", default=[], choices=list(_BITS), help="with none of these set"
+        "--no-flag",
+        action="append",
+        default=[],
+        choices=list(_BITS),
+        metavar="FLAG",
+        help="with none of these set",
     )
     group.add_argument(
         "--except",

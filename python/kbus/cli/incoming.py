@@ -47,7 +47,7 @@ class Incoming:
     def _take_batch(self) -> None:
         batch = self.ksock.receive_bytes()
         now = time.monotonic_ns()
-        # Who has not been asked to take note of the time has 0.
+        # What was queued before times were asked for has 0.
         times = [at or now for at in batch.times]
         if times:
             # An urgent message has overtaken others, and so may be later than those.

@@ -22,7 +22,7 @@ _MOST_DAMAGE = 10
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "info",
         help="show what is in captures",

@@ -21,7 +21,7 @@ It is one line, and its fields are parted by single blanks:
   follow: ``y``, the reader of this copy must reply; ``u``, urgent; ``w`` and ``f``, all-or-wait and
   all-or-fail; ``s``, made by KBUS (of a status this goes without saying). Then, if user bits of the
   flags are set, a colon and these bits (16 to 29) as four hex digits.
-* ``by`` tells, with ``--peers``, the process that opened the sender's KSock, and the name of its
+* ``by`` is, with ``--peers``, the process that opened the sender's KSock, and the name of its
   program as a JSON string. It is not there if the KSock was closed before KBUS could be asked.
 * ``to`` is there if it is not 0; ``re`` (the id of the request that is answered), ``origin``
   (orig_from) and ``final`` (final_to) if the message has them.
@@ -179,7 +179,7 @@ _BOLD = "1"
 
 
 def colours_are_wanted() -> bool:
-    """Return whether stdout is a terminal with colours, and its user has nothing against them.
+    """Return whether stdout is a terminal with colours, and its user has not refused them.
 
     Source: https://no-color.org, by which NO_COLOR counts unless it is empty.
     """

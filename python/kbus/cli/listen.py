@@ -26,7 +26,7 @@ from .templates import DATA, filled, template
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "listen",
         help="show the messages that come by some names",
@@ -51,7 +51,7 @@ def add(subparsers: options.Subparsers) -> None:
         "--data", dest="format", action="store_const", const=DATA, help="only the data, one a line"
     )
     options.add_hex(parser, "show the data as hex digits, even if it is text")
-    parser.add_argument("--peers", action="store_true", help="show who sent it: process id and program")
+    parser.add_argument("--peers", action="store_true", help="show which process sent it: id and program")
     parser.add_argument(
         "--log", metavar="FILE", help="append them to a file too, as lines with seconds since 1970"
     )
@@ -62,7 +62,7 @@ def add(subparsers: options.Subparsers) -> None:
     parser.add_argument(
         "--observer",
         action="store_true",
-        help="miss what finds no room in the queue, also if its sender wants all who listen to have room",
+        help="miss what the queue has no room for, also if it was sent all-or-wait or all-or-fail",
     )
     add_filters(parser)
     parser.set_defaults(run=run)
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
                 # If that fails, so has what ends this, and says why.
                 lost = ksock.lost_messages()
             if lost:
-                say("listen", f"{lost} messages were lost in all; --max-messages makes the queue longer")
+                say("listen", f"{lost} messages were lost in total; --max-messages makes the queue longer")
             if chosen != Filter():
                 say("listen", f"{screen.count} shown, {passed_over} passed over")
 
@@ -157,7 +157,7 @@ def _append(log: FileIO, line: str) -> None:
 def _messages(
     incoming: Incoming, signals: EndSignals, timeout: Optional[float]
 ) -> Iterator[tuple[Message, int]]:
-    """What is to be shown, up to what had arrived when a signal came; losses are told on the way."""
+    """What is to be shown, up to what had arrived when a signal came; losses are reported on the way."""
     ksock = incoming.ksock
     for message, time_ns in itertools.chain(
         until_ended(ksock.fileno(), signals, timeout, incoming.take), incoming.queued()

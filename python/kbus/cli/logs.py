@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading back what ``kbus listen`` has written: lines of the grammar that :mod:`kbus.cli.lines` tells."""
+"""Reading back what ``kbus listen`` has written: lines of the grammar in :mod:`kbus.cli.lines`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Logged(NamedTuple):
     #: number of the device
     device: int
     message: Message
-    #: who sent it, if the line tells
+    #: the process that opened the sender's KSock, if the line says
     peer: Optional[Opener]
 
 
@@ -47,7 +47,7 @@ def parse(line: str) -> Logged:
 
     It equals the one that was shown, but that one which had EXTENDED and neither ``origin`` nor ``final`` has
     lost that flag. Raises ValueError, which names the cause, if the line is not of the grammar or contradicts
-    itself. What ``-t date`` wrote is refused too, as a local time does not tell for sure when that was.
+    itself. What ``-t date`` wrote is refused too, as a local time can be ambiguous.
     """
     match = _LINE.fullmatch(line)
     if match is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What ``/proc/kbus/stats`` tells, as metrics for Prometheus."""
+"""What ``/proc/kbus/stats`` says, as metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OF_DEVICES = (
     Metric("sent", "sent_messages_total", "Messages sent on a device, those of KBUS itself included."),
     Metric("last_serial", "last_serial", "The last serial number that a device has given a message."),
     Metric("bindings", "bindings", "Bindings of all KSocks of a device."),
-    Metric("waiting", "waiting_messages", "Messages that wait for room in the queues of those who listen."),
-    Metric("events_aside", "aside_events", "Events of unbinding that are set aside for want of room."),
+    Metric("waiting", "waiting_messages", "Messages that wait for room in the queues of listeners."),
+    Metric("events_aside", "aside_events", "Events of unbinding that wait for room."),
     Metric("max_message_size", "max_message_bytes", "The most bytes that a message may have."),
     Metric("report_replier_binds", "report_replier_binds", "1 if binds of repliers are reported, else 0."),
-    Metric("verbose", "verbose", "1 if the kernel log tells of what happens, else 0."),
+    Metric("verbose", "verbose", "1 if the kernel logs what happens, else 0."),
 )
 OF_KSOCKS = (
     Metric("sent", "ksock_sent_messages_total", "Messages that a KSock has sent."),

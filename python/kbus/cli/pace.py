@@ -49,7 +49,7 @@ class Pace:
     def shortfall(self) -> Optional[str]:
         """What could not be kept up, for people; None if it could."""
         reached = (self._done - 1) / max(self._latest - self._began, 1e-9)
-        # What has been caught up with was no more than late once.
+        # What has been caught up with was only late.
         if self._most_late <= 1 / self._rate + _GRACE or reached >= _GOOD * self._rate:
             return None
         return (

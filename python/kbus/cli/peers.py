@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who is behind KSocks: the processes that opened them, as PEERINFO tells. Source: semantics, rule 36."""
+"""The processes that opened KSocks, as PEERINFO reports them. Source: semantics, rule 36."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Opener(NamedTuple):
 
 
 class Peers:
-    """Looks up who opened a KSock of the same device, and remembers it: ids do not come again for long."""
+    """Looks up the opener of a KSock of the same device, and remembers it: ids do not come again for long."""
 
     def __init__(self, ksock: Ksock) -> None:
         self._ksock = ksock

@@ -18,7 +18,7 @@ from ..terminal.signals import EndSignals, polled
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "ping",
         help="send requests one after the other, and show how long the answers take",

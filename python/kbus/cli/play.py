@@ -29,7 +29,7 @@ from .info import captures_in, check_gone, not_a_capture
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "play",
         help="send recorded messages again",
@@ -193,7 +193,7 @@ class _Player:
     def _ksock(self, bus: int) -> Ksock:
         if bus not in self._ksocks:
             ksock = self.stack.enter_context(open_ksock(bus, nonblocking=True))
-            # It stands for all who have sent, and each open Request needs a place for its answer.
+            # It stands for all senders, and each open Request needs a place for its answer.
             ksock.set_max_messages(abi.U32_MAX)
             self._ksocks[bus] = ksock
         return self._ksocks[bus]

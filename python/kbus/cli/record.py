@@ -28,8 +28,8 @@ from ..terminal.signals import EndSignals
 
 _DESCRIPTION = (
     "Record all messages, or those of some names, to pcapng files in a directory, until SIGINT or SIGTERM."
-    " The recorder observes: it holds up no sender. SIGUSR1 writes a snapshot, or seals the file and begins a"
-    " new one."
+    " The recorder observes: no sender waits for it. SIGUSR1 writes a snapshot, or seals the file and begins"
+    " a new one."
 )
 _DEFAULT_SIZE = 64 << 20
 _LONGEST_NAME = 1000
@@ -42,7 +42,7 @@ _ROOM = 1 << 16
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser("record", help="record messages to files", description=_DESCRIPTION)
     parser.add_argument(
         "names",
@@ -202,9 +202,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _come_last() -> None:
-    """Take the processor from nobody who sends: what has come is read when he has done, and more at once.
+    """Take the processor from no sender: what has come is read when that has done, and more at once.
 
-    Whoever started this may have chosen another way to schedule it; then that stays.
+    If another scheduling policy was chosen when this was started, that stays.
     """
     if os.sched_getscheduler(0) == os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -247,7 +247,7 @@ def _take_snapshot(recorder: Recorder, signals: EndSignals) -> None:
 
 
 def _tell_systemd(state: str, wait: bool = True) -> None:
-    # Recording is what matters: it goes on when nobody listens any more.
+    # Recording is what matters: it goes on when systemd does not listen any more.
     with suppress(OSError):
         notify(state, wait)
 

@@ -19,7 +19,7 @@ from ..terminal.output import put_line, say
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "recover",
         help="make whole captures of damaged ones",
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     if args.output and len(args.files) > 1:
         raise Failure.usage("--output is one file, and there are several to recover")
     if options.STDIN in args.files and not args.output:
-        raise Failure.usage("stdin has no name that the new one could have: --output says where")
+        raise Failure.usage("stdin has no name for the new file: --output says where it goes")
     failed = 0
     for path in args.files:
         try:
@@ -90,7 +90,7 @@ def _recover(path: Path, output: Optional[Path]) -> None:
     try:
         if not output and not os.path.isfile(path):
             open_file(path).close()
-            raise Failure.usage(f"{path} is no file, whose name the new one could have: --output says where")
+            raise Failure.usage(f"{path} is not a regular file: --output says where the new one goes")
         messages, done = recover(path, target)
     except FileExistsError as error:
         if error.filename == str(target.with_name(target.name + RECOVERING)):

@@ -21,10 +21,10 @@ from .pace import Pace
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "send",
-        help="send an announcement to those who listen to its name",
+        help="send an announcement to the listeners of its name",
         description="Send an announcement and print its id. A listener whose queue is full misses it.",
     )
     parser.add_argument("name", type=options.name_to_send, metavar="NAME", help="the message's name")
@@ -46,8 +46,8 @@ def add(subparsers: options.Subparsers) -> None:
     )
     parser.add_argument("--urgent", action="store_true", help="to the front of the listeners' queues")
     room = parser.add_mutually_exclusive_group()
-    room.add_argument("--all-or-wait", action="store_true", help="wait until all who listen have room")
-    room.add_argument("--all-or-fail", action="store_true", help="fail if one who listens has no room")
+    room.add_argument("--all-or-wait", action="store_true", help="wait until all listeners have room")
+    room.add_argument("--all-or-fail", action="store_true", help="fail if a listener has no room")
     options.add_timeout(parser, "if, with --all-or-wait, there is no room")
     options.add_json(parser)
     parser.set_defaults(run=run)
@@ -118,7 +118,7 @@ class _Sent:
 def _send_many(
     args: argparse.Namespace, ksock: Ksock, many: Iterator[Optional[bytes]], signals: EndSignals
 ) -> None:
-    """Send messages with such data, and say how many that were, whatever ends it."""
+    """Send messages with such data, and say how many were sent, whatever ends it."""
     pace = Pace(args.rate) if args.rate is not None else None
     sent = _Sent()
     try:
@@ -129,7 +129,7 @@ def _send_many(
     except Failure as failure:
         raise Failure(f"{failure}; {sent} before", failure.status) from failure
     except StdoutClosed:
-        say("send", f"nobody reads standard output any more; {sent} before")
+        say("send", f"standard output has no reader any more; {sent} before")
         raise
     except StdoutFailed as failure:
         raise StdoutFailed(f"{failure}; {sent} before") from failure
@@ -153,7 +153,7 @@ def _send_each(
         except StopIteration:
             return
         if pace:
-            # Whoever reads the ids has them before this waits.
+            # The reader of the ids has them before this waits.
             flush()
             pace.wait(asked, signals)
         if signals.came:

@@ -26,7 +26,7 @@ _CANNOT_RUN = 126
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "serve",
         usage="kbus serve [-h] [-d N] [-n COUNT] [--timeout S] [--time-limit S] NAME -- COMMAND...",
@@ -56,11 +56,11 @@ def run(args: argparse.Namespace) -> None:
         raise Failure.usage("there is no command: it comes last, after --")
     if shutil.which(args.command[0]) is None:
         raise Failure(f"there is no command {args.command[0]!r}")
-    # Where whoever has started this ignores it, a command's status is lost.
+    # If it is ignored, as the parent may have left it, a command's status is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with EndSignals() as signals, open_ksock(args.device) as ksock:
         bind(ksock, args.name, replier=True)
-        # A Request whose sender gave it up before it was read is nobody's to answer.
+        # A Request that was abandoned before it was read needs no answer.
         requests = until_ended(ksock.fileno(), signals, args.timeout, ksock.read_next_msg, writes=False)
         wanted = filter(Message.wants_us_to_reply, requests)
         for request in itertools.islice(wanted, args.count):
@@ -110,7 +110,7 @@ def _failed(ksock: Ksock, request: Message, kind: str, text: str, how: str = "")
 
 
 def _answer(ksock: Ksock, request: Message, reply: Reply) -> None:
-    """Send the answer; that nobody takes it is no reason to end."""
+    """Send the answer. Go on if the requester can't take it."""
     try:
         ksock.send_msg(reply)
     except OSError as error:
@@ -126,4 +126,4 @@ def _say_why_not(ksock: Ksock, request: Message, reply: Reply, error: OSError) -
         size = len(reply.data or b"")
         say("serve", f"request {request.id}: the requester has no room for the answer ({size} bytes)")
     elif ended:
-        say("serve", f"request {request.id}: nobody waits for the answer any more")
+        say("serve", f"request {request.id}: the requester does not wait for the answer any more")

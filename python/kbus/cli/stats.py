@@ -20,7 +20,7 @@ _KSOCK_HEAD = (
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "stats",
         help="show what devices and KSocks hold and have done",

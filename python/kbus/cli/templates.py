@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A line for each message as ``kbus listen --format`` wants it.
+"""A line for each message, as ``kbus listen --format`` asks for it.
 
 In the template, ``%`` and a letter stand for a part of the message: ``%t`` when it was sent, as ``-t`` says,
 ``%n`` its name, ``%d`` its data, ``%i`` its id, ``%f`` the KSock that sent it, ``%k`` the letter of its kind,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``kbus trace``: who would get a message of some name, without sending it."""
+"""``kbus trace``: which KSocks would get a message of some name, without sending it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..terminal.output import put_json, put_table
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "trace",
-        help="show who would get a message of some name, and who would answer",
-        description="Show who would get a message of this name now, and who would answer a request."
-        " Nothing is sent.",
+        help="show which KSocks would get a message of some name, and which would answer",
+        description="Show which KSocks would get a message of this name now, and which would answer a"
+        " request. Nothing is sent.",
     )
     parser.add_argument("name", type=options.name_to_send, metavar="NAME", help="the message's name")
     options.add_device(parser)

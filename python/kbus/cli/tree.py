@@ -18,7 +18,7 @@ _LAST, _OTHER = ("└── ", "    "), ("├── ", "│   ")
 def tree(found: Iterable[Binding], command_of: Callable[[int], str]) -> list[str]:
     """The lines of a tree for each device, the words in their order; ``command_of`` names a process.
 
-    Behind a word is who is bound to the name that ends there, repliers first, and how often if not once.
+    Behind a word are the KSocks bound to the name that ends there, repliers first, and how often if not once.
     """
     by_device: dict[int, list[Binding]] = {}
     for binding in found:
@@ -40,7 +40,7 @@ def _words(bindings: Iterable[Binding]) -> _Node:
 
 
 def _bound(bindings: Iterable[Binding], command_of: Callable[[int], str]) -> dict[str, str]:
-    """Who is bound to each name."""
+    """The KSocks that are bound to each name."""
     who: dict[str, list[str]] = {}
     key = lambda item: (item[0].name, not item[0].is_replier, item[0].ksock_id)  # noqa: E731
     for binding, count in sorted(Counter(bindings).items(), key=key):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the commands share: options, output, failures, signals, and what they tell other programs."""
+"""What the commands share: options, output, failures, signals, and what they report to other programs."""

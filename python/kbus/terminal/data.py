@@ -25,7 +25,7 @@ LONGEST = 1 << 28
 
 
 def read_input(read: Callable[[int], bytes], where: str, what: Optional[str] = None) -> bytes:
-    """Return what ``read`` gives, which is told how much to give at most.
+    """Return what ``read`` gives; its argument is how much it gives at most.
 
     Raises a Failure if ``where`` can't be read, or ``what`` is there (if not given, ``where``) is too long.
     """

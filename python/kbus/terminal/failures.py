@@ -31,7 +31,7 @@ class Failure(Exception):
         return cls(text, TIMED_OUT)
 
 
-# Of the OSErrors that Ksock and kbus.inspect raise, strerror tells the reason and the remedy. One without a
+# Of the OSErrors that Ksock and kbus.inspect raise, strerror has the reason and the remedy. One without a
 # file is about all of the bus, as when a test bus has gone.
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""KSocks as the subcommands use them: errors that help, and reading until somebody ends it."""
+"""KSocks as the subcommands use them: errors that help, and reading until a signal comes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def until_ended(
     """What ``read`` takes from this descriptor, until a signal has come; None is nothing.
 
     What was written to stdout is flushed before waiting. Raises the Failure of a time-out if nothing
-    comes for ``timeout`` seconds, and for a command that ``writes`` to stdout StdoutClosed as soon as nobody
-    reads that any more.
+    comes for ``timeout`` seconds, and for a command that ``writes`` to stdout StdoutClosed as soon as that
+    has no reader any more.
     """
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     poll.register(signals.fileno(), select.POLLIN)
     if writes:
-        # Asked for nothing, poll still tells that the other end of a pipe has been closed.
+        # Asked for no event, poll still reports that the other end of a pipe has been closed.
         poll.register(sys.stdout.fileno(), 0)
     while not signals.came:
         message = read()
@@ -69,7 +69,7 @@ def until_ended(
 
 
 def send_kept(ksock: Ksock, signals: Optional[EndSignals], timeout: Optional[float]) -> Optional[MessageId]:
-    """Send what ``ksock`` keeps, as soon as all who must have it have room; None if a signal came first.
+    """Send what ``ksock`` keeps, as soon as all that must have it have room; None if a signal came first.
 
     What was written to stdout is flushed before waiting. Raises the Failure of a time-out after ``timeout``
     seconds, and OSError.
@@ -85,4 +85,4 @@ def send_kept(ksock: Ksock, signals: Optional[EndSignals], timeout: Optional[flo
             return None
         with contextlib.suppress(BlockingIOError):
             return ksock.send()
-    raise Failure.timed_out(f"not everybody had room within {timeout:g} s; nobody got it")
+    raise Failure.timed_out(f"not all queues had room within {timeout:g} s; none got it")

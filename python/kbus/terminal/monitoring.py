@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Telling other programs how a service is: systemd by sd_notify, Prometheus in its text format 0.0.4."""
+"""Reporting the state of a service: to systemd by sd_notify, to Prometheus in its text format 0.0.4."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Metric", "family", "notify"]
 
 
 def notify(state: str, wait: bool = True) -> None:
-    """Tell a state such as ``READY=1`` to whoever started this, if they asked for it with ``NOTIFY_SOCKET``.
+    """Report a state such as ``READY=1`` to the service manager, if ``NOTIFY_SOCKET`` says where.
 
-    Raises OSError if they can't be told; without ``wait`` also if they have to read something else first.
+    Raises OSError if that fails; without ``wait`` also if it has to read something else first.
     Source: sd_notify(3).
     """
     address = os.environ.get("NOTIFY_SOCKET")

@@ -151,18 +151,18 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 
 
 def add_clock(parser: argparse._ActionsContainer) -> None:
-    """``-t WAY``, how lines tell the time; None if it is not given."""
+    """``-t WAY``, how lines show the time; None if it is not given."""
     parser.add_argument(
         "-t",
         dest="clock",
         choices=CLOCKS,
-        help="how lines tell the time: seconds since 1970, since the line before, since the first line,"
+        help="how lines show the time: seconds since 1970, since the line before, since the first line,"
         " or date and time (default: abs)",
     )
 
 
 def add_hex(parser: argparse.ArgumentParser, what: str) -> None:
-    """``--hex``; ``what`` tells which data that concerns."""
+    """``--hex``; ``what`` says which data that concerns."""
     parser.add_argument("--hex", action="store_true", help=what)
 
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-#: Seconds for which text waits for whoever reads stderr. When that was in vain, the next does not wait.
+#: Seconds for which text waits for the reader of stderr. If it was left out, the next does not wait.
 _PATIENCE = 1.0
 
 
@@ -37,7 +37,7 @@ class StdoutFailed(Exception):
 
 
 class StdoutClosed(StdoutFailed):
-    """Whoever was reading stdout has gone."""
+    """The reader of stdout has gone."""
 
 
 def put(data: bytes) -> None:
@@ -102,7 +102,7 @@ def _cause(error: OSError) -> StdoutFailed:
 
 
 def say(subcommand: str, text: str) -> None:
-    """Tell the user something on stderr, after the data that came before it."""
+    """Write a line to stderr, after the data that came before it."""
     # If that fails, the next write does, too.
     with contextlib.suppress(StdoutFailed):
         flush()
@@ -118,7 +118,7 @@ def show(text: str, patience: float = _PATIENCE) -> None:
     """Write text to stderr as it is.
 
     What is being done does not fail if that does, as on a full disk, nor wait for more than ``patience``
-    seconds if nobody reads it: then text is left out, and how often is told when somebody does again.
+    seconds if it is not read: then text is left out, and how often is said when it is read again.
     """
     global _left_out
     try:
@@ -128,7 +128,7 @@ def show(text: str, patience: float = _PATIENCE) -> None:
                 return
             if _left_out:
                 told, _left_out = _left_out, 0
-                print(f"(text was left out here {told} times: nobody read it)", file=sys.stderr, flush=True)
+                print(f"(text was left out here {told} times: it was not read)", file=sys.stderr, flush=True)
             print(text[begin : begin + _PIECE], end="", file=sys.stderr, flush=True)
     except OSError:
         # It is written with what comes next, or not at all. In the end it would cost the exit status.

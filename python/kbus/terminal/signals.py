@@ -22,7 +22,7 @@ _AT_ONCE = 0.5
 
 
 def polled(poll: select.poll, timeout: Optional[float]) -> dict[int, int]:
-    """Return what poll() tells of which descriptor; nothing after ``timeout`` seconds, however many."""
+    """Return the events that poll() reports, by descriptor; none after ``timeout`` seconds, however many."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         left = _LONGEST_WAIT if deadline is None else max(0.0, deadline - time.monotonic())
@@ -39,7 +39,7 @@ class EndSignals:
     so that what comes within half a second of the first is none. What was written to stdout before is
     flushed inside, as such a second one would come in between.
 
-    ``others`` end nothing; ``take_others`` tells which have come.
+    ``others`` end nothing; ``take_others`` returns which have come.
     """
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT)

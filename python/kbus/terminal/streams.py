@@ -11,7 +11,7 @@ __all__ = ["close_stdout", "forget_stderr", "forget_stdout", "replace_closed_str
 
 
 def replace_closed_streams() -> None:
-    """Have /dev/null in place of each standard stream that whoever started the command has closed.
+    """Put /dev/null in place of each standard stream that was closed when the command was started.
 
     Otherwise a KSock or a socket would get its number, and Python has None instead of the stream.
     """
@@ -24,7 +24,7 @@ def replace_closed_streams() -> None:
 
 
 def close_stdout() -> None:
-    """Let whoever reads stdout see its end; what is written there from now on goes nowhere."""
+    """Let the reader of stdout see its end; what is written there from now on goes nowhere."""
     sys.stdout.flush()
     _forget(sys.stdout)
 

@@ -34,7 +34,7 @@ class TimeStyle:
         elapsed = time_ns - self._reference
         if self._way == "delta":
             self._reference = time_ns
-        # The clock can be set back while somebody looks at it.
+        # The clock can be set back meanwhile.
         sign = "-" if elapsed < 0 else ""
         whole, nanoseconds = divmod(abs(elapsed), NANOSECONDS)
         if self._way == "date":

@@ -26,7 +26,7 @@ DEFAULT_INTERVAL = 1.0
 
 
 def add(subparsers: options.Subparsers) -> None:
-    """Tell argparse of this subcommand."""
+    """Add this subcommand to the parser."""
     parser = subparsers.add_parser(
         "top",
         help="see on the whole screen what the bus is doing",

@@ -46,7 +46,7 @@ class Counting:
             (device,) = inspect.stats(self._ksock.which)
         except OSError as error:
             raise proc_failure(error) from error
-        # Who does not wait any more according to these may have an answer that is still queued here.
+        # A KSock that waits no more, by these counts, may have an answer that is still queued here.
         queued = self._ksock.num_messages()
         while queued > 0 and (taken := self.read()):
             queued -= taken

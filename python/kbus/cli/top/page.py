@@ -47,7 +47,7 @@ class ScreenLine(NamedTuple):
 class Page:
     """The page that is shown, and how: which table, its order, filter and place, pause, help.
 
-    ``wants_clear`` is set when the user wants to count again, for whoever counts to do and to reset.
+    ``wants_clear`` is set when the user asks to count anew; the caller does that, and resets it.
     """
 
     def __init__(self) -> None:

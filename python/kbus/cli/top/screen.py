@@ -71,7 +71,7 @@ class Screen:
         with contextlib.suppress(BlockingIOError):
             os.read(self._resized, 1024)
         size = os.get_terminal_size(sys.stdout.fileno())
-        # A serial line, for one, does not know.
+        # A serial line, for example, has no size.
         if size.lines and size.columns:
             curses.resizeterm(size.lines, size.columns)
 

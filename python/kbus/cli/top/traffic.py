@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The messages that come by, counted by name, and Requests matched with their answers.
 
-Times are in seconds, of a clock that nobody sets, and the caller's to tell. Memory is bounded; what is beyond
-a bound is counted.
+The caller gives the times, in seconds of a clock that can't be set. Memory is bounded; what is beyond a bound
+is counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..._failed import is_failed
 
 __all__ = ["MOST_NAMES", "MOST_WAITING", "NameCounts", "Traffic", "Waiting"]
 
-#: Names that are told apart, and Requests whose answer is looked for
+#: Names that are counted one by one, and Requests whose answer is looked for
 MOST_NAMES = 10_000
 MOST_WAITING = 10_000
 
@@ -106,7 +106,7 @@ class Traffic:
     def forget_all_but(self, senders: Set[int], before: float) -> None:
         """Let no Request wait that came before this, unless one of these KSocks has sent it.
 
-        An answer may have been missed, and there is none if the sender has left or does not want it any more.
+        An answer may have been missed, and there is none if the sender has left or has abandoned the Request.
         """
         self._waiting = {
             id: each for id, each in self._waiting.items() if each.from_ in senders or each.since >= before
