@@ -66,7 +66,8 @@ def main() -> int:
     options = parser.parse_args()
     parts = Warehouse.open(options.tables).snapshot().of(WORKS[options.work])
     paths = [str(Path(options.tables, part.path)) for part in parts]
-    print(*(by_duckdb if options.tool == "duckdb" else by_polars)(options.work, paths))
+    tool = by_duckdb if options.tool == "duckdb" else by_polars
+    print(*(tool(options.work, paths) if paths else (0, 0)))
     return 0
 
 
