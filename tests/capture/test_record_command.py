@@ -31,17 +31,16 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> FakeBus:
 def record(
     bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, list[str]]]:
-    """Record ``count`` messages of the first device, one by one; the status, and what was said."""
+    """Record ``count`` messages of the first device, so many ``at_a_time``; the status, and what was said."""
 
-    def run(*options: str, count: int = 1) -> tuple[int, list[str]]:
-        left = [None] * count
+    def run(*options: str, count: int = 1, at_a_time: int = 1) -> tuple[int, list[str]]:
+        left = [at_a_time] * (count // at_a_time)
 
         def send(*_: object) -> list[int]:
             if not left:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return []
-            left.pop()
-            bus.send(min(bus.opened), "$.A")
+            bus.send(min(bus.opened), "$.A", left.pop())
             return [0]
 
         monkeypatch.setattr("kbus.capture.recorder.ready", send)
@@ -141,7 +140,7 @@ def test_other_machines_and_devices_have_other_names(record: Record, tmp_path: P
 def test_keep_holds_whatever_the_name_is(options: list[str], record: Record, tmp_path: Path) -> None:
     keep = ("--keep", "100K", "--rotate-size", "20K", "--flush", "0")
     for _ in range(2):
-        status, said = record(*options, *keep, count=1500)
+        status, said = record(*options, *keep, count=1500, at_a_time=25)
         assert status == 0
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 100 << 10
     assert sum("is deleted" in line for line in said) > 3
