@@ -88,8 +88,7 @@ def run(args: argparse.Namespace) -> int:
         args.inbox = local(args.inbox, "recordings")
         if not args.inbox.is_dir():
             raise CommandError(f"{args.inbox} is no directory")
-    for where in getattr(args, "captures", []):
-        _check_captures(where)
+    size = sum(_size_of(where) for where in getattr(args, "captures", []))
     if hasattr(args, "checkpoint") and not args.checkpoint:
         tables = store(args.tables, "tables")
         if not isinstance(tables, Path):
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         if hasattr(args, "buckets")
         else Warehouse.open(args.tables)
     )
-    work = Work(_is_little(args, warehouse), needs_most=args.command in ("run", "report"))
+    work = Work(_is_little(args.command, size, warehouse), needs_most=args.command in ("run", "report"))
     spark = session.start("kbus-pipeline", args.master, dict(args.conf), work)
     interrupts: list[int] = []
 
@@ -148,17 +147,22 @@ def _shown(spark: SparkSession, step: str, quiet: bool) -> Iterator[Progress]:
         yield progress
 
 
-def _is_little(args: argparse.Namespace, warehouse: Warehouse) -> bool:
-    """Return whether there is so little to do that Java need not compile well for it."""
-    if args.command == "stream":
+def _is_little(command: str, size: int, warehouse: Warehouse) -> bool:
+    """Return whether there is so little to do that Java need not compile well for it.
+
+    ``size`` are the bytes of captures.
+    """
+    if command == "stream":
         return False
-    captures = sum(each.size for where in getattr(args, "captures", []) for each in uploads(where))
-    return captures // _MESSAGE + sum(part.rows for part in warehouse.snapshot().of("messages")) < _MUCH
+    return size // _MESSAGE + sum(part.rows for part in warehouse.snapshot().of("messages")) < _MUCH
 
 
-def _check_captures(where: str) -> None:
-    if not uploads(where):
+def _size_of(where: str) -> int:
+    """Return how many bytes the files have; raise CommandError if there are none."""
+    found = uploads(where)
+    if not found:
         raise CommandError(f"there is no file in {where}")
+    return sum(each.size for each in found)
 
 
 def _ingest(spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]) -> str:

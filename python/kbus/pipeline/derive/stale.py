@@ -10,10 +10,11 @@ from ..tables.buckets import bucket_of
 from ..tables.parts import Part, Partition
 from ..tables.steps import Entry
 from ..tables.warehouse import Snapshot, Warehouse
+from .aggregates import AGGREGATES
 from .holes import Stretch, in_order
 
 #: Of which tables steps make others
-_SOURCES = {"conversations": ("stretches",), "aggregate": ("messages", "conversations", "events")}
+_SOURCES = {"conversations": {"stretches"}, "aggregate": {each.source for each in AGGREGATES}}
 
 
 class Stale(NamedTuple):
