@@ -44,38 +44,40 @@ def _traffic(messages: DataFrame) -> DataFrame:
     length = F.coalesce(F.octet_length("data"), F.lit(0)).cast("bigint")
     is_answer = (F.col("reply_network") != 0) | (F.col("reply_serial") != 0)
     is_numbered = F.col("network") == 0
-    return (
-        messages.withColumn("bytes", length)
-        .withColumn("size", F.when(F.col("bytes") == 0, 0).otherwise(F.length(F.bin("bytes"))))
-        .withColumn("messages", F.lit(1).cast("bigint"))
-        .withColumn("requests", F.col("want_a_reply").cast("bigint"))
-        .withColumn("answers", is_answer.cast("bigint"))
-        .withColumn("urgent", F.col("urgent").cast("bigint"))
-        .withColumn("numbered", is_numbered.cast("bigint"))
-        .withColumn("last_serial", F.when(is_numbered, F.col("serial")).otherwise(F.lit(0)))
+    return messages.withColumns(
+        {
+            "bytes": length,
+            "size": F.when(length == 0, 0).otherwise(F.length(F.bin(length))),
+            "messages": F.lit(1).cast("bigint"),
+            "requests": F.col("want_a_reply").cast("bigint"),
+            "answers": is_answer.cast("bigint"),
+            "urgent": F.col("urgent").cast("bigint"),
+            "numbered": is_numbered.cast("bigint"),
+            "last_serial": F.when(is_numbered, F.col("serial")).otherwise(F.lit(0)),
+        }
     )
 
 
 def _latency(conversations: DataFrame) -> DataFrame:
-    return (
-        conversations.where(F.col("outcome") == "reply")
-        .withColumn("step", sketch.step(F.col("latency_ns")))
-        .withColumn("answers", F.lit(1).cast("bigint"))
-        .withColumn("total_ns", F.col("latency_ns"))
-        .withColumn("longest_ns", F.col("latency_ns"))
+    latency = F.col("latency_ns")
+    return conversations.where(F.col("outcome") == "reply").withColumns(
+        {
+            "step": sketch.step(latency),
+            "answers": F.lit(1).cast("bigint"),
+            "total_ns": latency,
+            "longest_ns": latency,
+        }
     )
 
 
 def _outcomes(conversations: DataFrame) -> DataFrame:
-    return conversations.withColumn("status", F.coalesce("status", F.lit(""))).withColumn(
-        "requests", F.lit(1).cast("bigint")
+    return conversations.withColumns(
+        {"status": F.coalesce("status", F.lit("")), "requests": F.lit(1).cast("bigint")}
     )
 
 
 def _incidents(events: DataFrame) -> DataFrame:
-    return events.withColumn("name", F.coalesce("name", F.lit(""))).withColumn(
-        "events", F.lit(1).cast("bigint")
-    )
+    return events.withColumns({"name": F.coalesce("name", F.lit("")), "events": F.lit(1).cast("bigint")})
 
 
 AGGREGATES = (

@@ -65,27 +65,32 @@ def events(messages: DataFrame, holes: DataFrame, buckets: int) -> DataFrame:
     bound = F.expr(f"cast(substring(data, {_EVENT_HEADER + 1}, cast(name_len as int)) as string)")
     from_messages = (
         told.withColumn("name_len", F.coalesce(_u32(2), F.lit(0)))
-        .withColumn(
-            "kind",
-            F.when(is_bind, F.when(_u32(0) != 0, "bind").otherwise("unbind")).otherwise(
-                _chosen(name, {**_STATUSES, **_LOSSES})
-            ),
+        .withColumns(
+            {
+                "kind": F.when(is_bind, F.when(_u32(0) != 0, "bind").otherwise("unbind")).otherwise(
+                    _chosen(name, {**_STATUSES, **_LOSSES})
+                ),
+                "ksock": F.when(is_bind, _u32(1)).when(is_loss, F.col("to")).otherwise(F.col("from")),
+                "count": F.when(name == abi.NAME_MESSAGES_LOST, F.coalesce(_u32(0), F.lit(0))).otherwise(
+                    F.lit(1)
+                ),
+                "name": F.when(is_bind, bound),
+                "until_mono_ns": F.lit(None).cast("bigint"),
+            }
         )
-        .withColumn("ksock", F.when(is_bind, _u32(1)).when(is_loss, F.col("to")).otherwise(F.col("from")))
-        .withColumn(
-            "count", F.when(name == abi.NAME_MESSAGES_LOST, F.coalesce(_u32(0), F.lit(0))).otherwise(F.lit(1))
-        )
-        .withColumn("name", F.when(is_bind, bound))
-        .withColumn("until_mono_ns", F.lit(None).cast("bigint"))
         .select(*_COLUMNS, F.to_date("ts").alias("date"), "bucket")
     )
     bucket = bucket_column(F.col("device"), buckets)
     from_holes = (
         holes.where(F.col("until_ns").isNotNull())
-        .withColumn("mono_ns", F.col("from_ns"))
-        .withColumn("ksock", F.lit(0).cast("bigint"))
-        .withColumn("name", F.lit(None).cast("string"))
-        .withColumn("until_mono_ns", F.col("until_ns"))
+        .withColumns(
+            {
+                "mono_ns": F.col("from_ns"),
+                "ksock": F.lit(0).cast("bigint"),
+                "name": F.lit(None).cast("string"),
+                "until_mono_ns": F.col("until_ns"),
+            }
+        )
         .select(*_COLUMNS, F.to_date("ts").alias("date"), bucket.alias("bucket"))
     )
     return from_messages.unionByName(from_holes)

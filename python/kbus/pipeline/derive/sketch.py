@@ -40,9 +40,7 @@ def quantiles(
     merged = counts.groupBy(*by, "step").agg(F.sum(count).alias("n"))
     order = Window.partitionBy(*by).orderBy("step")
     everything = Window.partitionBy(*by)
-    ranked = merged.withColumn("rank", F.sum("n").over(order)).withColumn(
-        "total", F.sum("n").over(everything)
-    )
+    ranked = merged.withColumns({"rank": F.sum("n").over(order), "total": F.sum("n").over(everything)})
     columns = []
     for name, q in wanted.items():
         is_reached = F.col("rank") >= F.greatest(F.ceil(F.col("total") * q), F.lit(1))

@@ -147,8 +147,12 @@ def repliers(tables: Tables) -> DataFrame:
     steps = (
         events.withColumn("kind_order", F.when(F.col("kind") == "unbind", 0).otherwise(1))
         .join(seen, "session")
-        .withColumn("is_first", F.lag("kind").over(order).isNull())
-        .withColumn("next_ns", F.coalesce(F.lead("mono_ns").over(order), F.col("end")))
+        .withColumns(
+            {
+                "is_first": F.lag("kind").over(order).isNull(),
+                "next_ns": F.coalesce(F.lead("mono_ns").over(order), F.col("end")),
+            }
+        )
     )
     before = F.when(
         F.col("is_first") & (F.col("kind") == "unbind"), F.col("mono_ns") - F.col("begin")
