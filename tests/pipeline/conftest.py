@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from kbus.pipeline import cli
+from kbus.pipeline import cli, register
 from kbus.pipeline.report.scope import Scope, Tables
 from kbus.pipeline.source import session
 from kbus.pipeline.tables.warehouse import Warehouse
@@ -46,6 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     # To plan a query anew as it runs takes longer than it does for so few rows. Those that start Spark do.
     spark = session.start("tests", "local[2]", {**OPTIONS, "spark.sql.adaptive.enabled": "false"})
+    register(spark)
     yield spark
     spark.stop()
 

@@ -26,6 +26,7 @@ from kbus.terminal.signals import EndSignals
 from ..decode.beginning import Beginning, open_upload
 from ..decode.paths import Upload, has_scheme
 from ..decode.scan import Piece, Range, scan_part
+from ..source.data_source import register
 from ..source.streaming import reason_at, section_at
 from ..tables import tasks
 from ..tables.warehouse import Warehouse
@@ -66,6 +67,7 @@ def follow(
     # Not by an exception: where that breaks off a call to Spark, Py4J has all its connections closed,
     # sometimes also the one that the next call opens: https://github.com/py4j/py4j/pull/538.
     with EndSignals() as signals:
+        register(spark)
         stream = spark.readStream.format("kbus").option("ranges", "true")
         if max_bytes:
             stream = stream.option("maxBytes", max_bytes)

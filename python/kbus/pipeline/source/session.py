@@ -18,7 +18,6 @@ import kbus
 
 from . import java, surroundings
 from .causes import cause_of
-from .data_source import register
 
 #: Rows from which on it pays to compile a query, and to share its work out
 _PAYS = 500_000
@@ -43,6 +42,10 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "true",
     # A column may be named `from`, and numbers that do not fit are errors.
     "spark.sql.ansi.enabled": "true",
+    # Else PySpark notes which line of Python made each piece of a query, which takes longer than that.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Else Spark starts other workers for a query than for the next.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.driver.extraJavaOptions": java.FOR_MUCH,
     "spark.executor.extraJavaOptions": java.FOR_MUCH,
 }
@@ -54,7 +57,7 @@ def start(
     options: Optional[Mapping[str, str]] = None,
     work: java.Work = java.MUCH,
 ) -> SparkSession:
-    """Return a SparkSession that knows the format ``kbus``.
+    """Return a SparkSession.
 
     ``master`` and ``options`` are Spark's; below spark-submit, which has its own, they may be left out. What
     Java says on stderr is seen only with an option ``spark.log.level``. Raises java.NoSpark.
@@ -93,7 +96,6 @@ def start(
         raise java.NoSpark(
             f"Spark does not start on {conf.get('spark.master')}: {cause_of(error)}"
         ) from error
-    register(spark)
     return spark
 
 
