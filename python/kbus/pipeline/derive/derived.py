@@ -17,6 +17,7 @@ from ..tables.buckets import bucket_of
 from ..tables.parquet import WRITTEN, all_or_none, write_batches, written
 from ..tables.parts import Part, Partition
 from ..tables.steps import Entry
+from ..tables.tasks import together
 from ..tables.warehouse import Warehouse
 from . import holes
 from .aggregates import AGGREGATES, Aggregate
@@ -76,13 +77,20 @@ def make_conversations(spark: SparkSession, warehouse: Warehouse, within: int = 
     # Of the others, the events are in partitions that stay.
     to_make = [hole for hole in found if _partition_of(hole, snapshot.buckets) in stale.make]
     entry = Entry("conversations", note={"upto": snapshot.version, "within": within})
-    all_events = events(messages, holes.frame(spark, to_make), snapshot.buckets)
-    made = all_events if stale.make == stale.read else _only(all_events, stale.make)
+
+    def write_events() -> list[Part]:
+        found = events(messages, holes.frame(spark, to_make), snapshot.buckets)
+        return _write(warehouse, "events", found if stale.make == stale.read else _only(found, stale.make))
+
     with all_or_none(spark, warehouse.root):
-        entry.add = write_conversations(
-            warehouse.root, messages, read, found, snapshot.buckets, stale.make, within
-        )
-        entry.add += _write(warehouse, "events", made)
+        for parts in together(
+            spark,
+            lambda: write_conversations(
+                warehouse.root, messages, read, found, snapshot.buckets, stale.make, within
+            ),
+            write_events,
+        ):
+            entry.add += parts
     for table in ("conversations", "events"):
         entry.remove += snapshot.of(table, stale.make)
     warehouse.commit(entry, snapshot)
@@ -104,21 +112,24 @@ def make_aggregates(spark: SparkSession, warehouse: Warehouse) -> Derived:
     done = Derived()
     all_stale: set[Partition] = set()
     sessions = warehouse.read_parts(spark, "stretches", snapshot.of("stretches")).select(*_SESSION).distinct()
+    to_make = []
+    for aggregate in AGGREGATES:
+        if entries is None:
+            stale = frozenset(part.partition for part in snapshot.of(aggregate.source) if part.partition)
+        else:
+            stale = changed(entries, aggregate.source)
+        if not stale:
+            continue
+        all_stale |= stale
+        read = snapshot.of(aggregate.source, stale)
+        done.has_read(read)
+        to_make.append(partial(_aggregate, spark, warehouse, aggregate, read, sessions))
+        for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
+            entry.remove += snapshot.of(table, stale)
+    suit(spark, done.read_rows)
     with all_or_none(spark, warehouse.root):
-        for aggregate in AGGREGATES:
-            if entries is None:
-                stale = frozenset(part.partition for part in snapshot.of(aggregate.source) if part.partition)
-            else:
-                stale = changed(entries, aggregate.source)
-            if not stale:
-                continue
-            all_stale |= stale
-            read = snapshot.of(aggregate.source, stale)
-            done.has_read(read)
-            suit(spark, sum(part.rows for part in read))
-            entry.add += _aggregate(spark, warehouse, aggregate, read, sessions)
-            for table in (f"{aggregate.name}_minute", f"{aggregate.name}_hour"):
-                entry.remove += snapshot.of(table, stale)
+        for parts in together(spark, *to_make):
+            entry.add += parts
     if all_stale:
         warehouse.commit(entry, snapshot)
     done.partitions = len(all_stale)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from kbus.capture.sections import EMPTY
 
 from ..decode.paths import uploads
+from ..source.session import suit
 from ..source.streaming import FORGOTTEN
 from ..tables import tasks
 from ..tables.buckets import bucket_of
@@ -77,11 +78,13 @@ def ingest(
     fresh = [each for each in found if tuple(each) not in seen]
     done.known_files = len(found) - len(fresh)
     groups = tasks.grouped(fresh, lambda each: each.size, split)
-    inspected = [
-        each
-        for group in tasks.run(spark, partial(inspect, split=split), groups, "looking at files")
-        for each in group
-    ]
+    inspected_groups, _ = tasks.together(
+        spark,
+        lambda: tasks.run(spark, partial(inspect, split=split), groups, "looking at files"),
+        # Spark sets up SQL meanwhile.
+        lambda: suit(spark, 0),
+    )
+    inspected = [each for group in inspected_groups for each in group]
     todo = []
     # Of two uploads of the same recording the longer one goes first.
     for each in sorted(inspected, key=lambda each: -each.upload.size):

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, Optional
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ..tables.tasks import together
 from . import answers, devices, words
 from .history import add_history
 from .scope import Scope, Tables
@@ -85,7 +86,35 @@ def gather(
     def down(name: str) -> Any:
         return F.col(name).desc_nulls_last()
 
-    files = tables["files"]
+    def compared() -> list[Row]:
+        if not compare:
+            return []
+        before, after = (tables.within(each) for each in compare)
+        times = F.try_divide("p99_ns_after", "p99_ns_before")
+        factor = F.greatest(times, F.try_divide(F.lit(1.0), times))
+        is_told = (times > 0) & (F.least("answers_before", "answers_after") >= few)
+        return top(
+            "compared", answers.compared(before, after), down("messages_after"), "name",
+            most=2 * MOST,
+            changed=F.max(F.when(is_told, F.struct(factor, "name", times.alias("times")))),
+        )  # fmt: skip
+
+    def hours() -> list[Row]:
+        of_all["hours"], found = _hours(answers.hours(tables))
+        totals["hours"] = of_all["hours"]["rows"]
+        add_history(tables, found)
+        return found
+
+    by_health = (
+        tables["files"]
+        .groupBy("health")
+        .agg(
+            F.count("*").alias("files"),
+            F.sum("size").alias("size"),
+            F.sum("damaged").alias("damaged"),
+            F.sum("skipped").alias("skipped"),
+        )
+    )
     names = (
         tables["traffic_hour"]
         .groupBy("name")
@@ -99,57 +128,28 @@ def gather(
     is_away = 1 - F.col("bound") > thresholds.limits("repliers", "away").yellow
     few = thresholds.number("speed", "few_replies")
     is_few = F.col("answers") < few
-    listed = top(
-        "devices", devices.about(tables, is_silent), down("trouble"), "device",
-        most=devices.MOST_DEVICES,
-        recorded=F.count_if(F.col("seconds").isNotNull()),
-        silent=F.count_if(is_silent),
-        longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
-        wrong_clocks=F.count_if(~F.col("is_clock_right")),
-    )  # fmt: skip
-    shown = [row["device"] for row in listed]
-    of_all["hours"], listed_hours = _hours(answers.hours(tables))
-    totals["hours"] = of_all["hours"]["rows"]
-    add_history(tables, listed_hours)
-    compared: list[Row] = []
-    if compare:
-        before, after = (tables.within(each) for each in compare)
-        times = F.try_divide("p99_ns_after", "p99_ns_before")
-        factor = F.greatest(times, F.try_divide(F.lit(1.0), times))
-        is_told = (times > 0) & (F.least("answers_before", "answers_after") >= few)
-        compared = top(
-            "compared", answers.compared(before, after), down("messages_after"), "name",
-            most=2 * MOST,
-            changed=F.max(F.when(is_told, F.struct(factor, "name", times.alias("times")))),
-        )  # fmt: skip
-    return Findings(
-        scope=scope,
-        compare=compare,
-        thresholds=thresholds,
-        totals=totals,
-        of_all=of_all,
-        health={row.health: row["count"] for row in files.groupBy("health").count().collect()},
-        files=one(
-            files.agg(
-                F.count("*").alias("files"),
-                F.sum("size").alias("size"),
-                F.sum("damaged").alias("damaged"),
-                F.sum("skipped").alias("skipped"),
-            )
+    sums: dict[str, Any] = {column: F.sum(column) for column in answers.OUTCOMES.values()}
+    asked: dict[str, Callable[[], Any]] = {
+        "devices": lambda: top(
+            "devices", devices.about(tables, is_silent), down("trouble"), "device",
+            most=devices.MOST_DEVICES,
+            recorded=F.count_if(F.col("seconds").isNotNull()),
+            silent=F.count_if(is_silent),
+            longest=F.max(F.when(F.col("behind_s").isNotNull(), F.struct("behind_s", "device"))),
+            wrong_clocks=F.count_if(~F.col("is_clock_right")),
         ),
-        devices=listed,
-        hours=listed_hours,
-        device_lines=devices.lines(tables, shown, listed_hours),
-        device_names=devices.names(tables, shown, few),
-        names=top("names", names, down("messages"), "name"),
-        talkers=top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
-        sizes=top(
+        "hours": hours,
+        "compared": compared,
+        "by_health": lambda: [row.asDict() for row in by_health.collect()],
+        "names": lambda: top("names", names, down("messages"), "name"),
+        "talkers": lambda: top("talkers", answers.talkers(tables), down("messages"), "device", "from"),
+        "sizes": lambda: top(
             "sizes",
             answers.sizes(tables).groupBy("size").agg(F.sum("messages").alias("messages")),
             "size",
             most=40,
         ),
-        latency=top(
+        "latency": lambda: top(
             "latency",
             answers.latency(tables, ("name",)),
             is_few,
@@ -157,13 +157,11 @@ def gather(
             "name",
             few=F.count_if(is_few),
         ),
-        outcomes=top("outcomes", answers.outcomes(tables, ("name",)), down("failed"), "name"),
-        all_outcomes=one(
-            answers.outcomes(tables).agg(
-                *(F.sum(column).alias(column) for column in answers.OUTCOMES.values())
-            )
+        "outcomes": lambda: top(
+            "outcomes", answers.outcomes(tables, ("name",)), down("failed"), "name",
+            **sums,
         ),
-        repliers=top(
+        "repliers": lambda: top(
             "repliers",
             answers.repliers(tables),
             F.col("bound").asc_nulls_last(),
@@ -172,7 +170,7 @@ def gather(
             away=F.count_if(is_away),
             longest_away=F.max(1 - F.col("bound")),
         ),
-        crashes=top(
+        "crashes": lambda: top(
             "crashes",
             answers.crashes(tables),
             down("requests"),
@@ -180,19 +178,43 @@ def gather(
             "ksock",
             requests=F.sum("requests"),
         ),
-        backlogs=top("backlogs", answers.backlogs(tables), down("waiting"), "device", "replier"),
-        listeners=top("listeners", answers.slow_listeners(tables), down("messages"), "device"),
-        full_queues=top("full_queues", answers.full_queues(tables), down("unseen"), "device", "period"),
-        losses=one(
+        "backlogs": lambda: top(
+            "backlogs", answers.backlogs(tables), down("waiting"), "device", "replier"
+        ),
+        "listeners": lambda: top("listeners", answers.slow_listeners(tables), down("messages"), "device"),
+        "full_queues": lambda: top(
+            "full_queues", answers.full_queues(tables), down("unseen"), "device", "period"
+        ),
+        "losses": lambda: one(
             tables["events"].agg(
                 F.sum(F.when(F.col("kind") == "recorder_lost", F.col("count"))).alias("recorder_lost"),
                 F.sum(F.when(F.col("kind") == "recording_gap", 1)).alias("recording_gaps"),
             )
         ),
-        odd=top(
+        "odd": lambda: top(
             "odd", answers.odd_hours(tables), F.abs(F.col("deviations")).desc(), "device", "name", "period"
         ),
-        compared=compared,
+    }  # fmt: skip
+    found = dict(zip(asked, together(tables.spark, *asked.values())))
+    files: list[Row] = found.pop("by_health")
+    shown = [row["device"] for row in found["devices"]]
+    device_lines, device_names = together(
+        tables.spark,
+        lambda: devices.lines(tables, shown, found["hours"]),
+        lambda: devices.names(tables, shown, few),
+    )
+    return Findings(
+        scope=scope,
+        compare=compare,
+        thresholds=thresholds,
+        totals=totals,
+        of_all=of_all,
+        health={row["health"]: row["files"] for row in files},
+        files={key: sum(row[key] or 0 for row in files) for key in ("files", "size", "damaged", "skipped")},
+        all_outcomes=of_all["outcomes"],
+        device_lines=device_lines,
+        device_names=device_names,
+        **found,
     )
 
 
@@ -202,23 +224,24 @@ def _hours(hours: DataFrame) -> tuple[Row, list[Row]]:
     ``first`` and ``last`` are the first and last hour of clocks that are right, if there is any.
     """
     period = F.col("period")
-    by_period = hours.groupBy("period").agg(
-        F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")
-    )
+    everything = Window.partitionBy(F.lit(1))
     right = F.when(answers.is_possible(period), period)
-    by_period = by_period.cache()
-    try:
-        (found,) = by_period.agg(
-            F.count("*").alias("rows"),
-            F.coalesce(F.sum("messages"), F.lit(0)).alias("messages"),
-            F.coalesce(F.min(right), F.min("period")).alias("first"),
-            F.coalesce(F.max(right), F.max("period")).alias("last"),
-        ).collect()
-        if not found.rows:
-            return found.asDict(), []
-        last = words.utc(found.last)
-        is_shown = (period > F.lit(last - timedelta(days=DAYS))) & (period <= F.lit(last))
-        rows = by_period.where(is_shown).orderBy("period").collect()
-        return found.asDict(), [{**row.asDict(), "period": words.utc(row.period)} for row in rows]
-    finally:
-        by_period.unpersist()
+    whole = {
+        "rows": F.count("*").over(everything),
+        "messages": F.sum("messages").over(everything),
+        "first": F.coalesce(F.min(right).over(everything), F.min("period").over(everything)),
+        "last": F.coalesce(F.max(right).over(everything), F.max("period").over(everything)),
+    }
+    rows = (
+        hours.groupBy("period")
+        .agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
+        .withColumn("whole", F.struct(*(each.alias(key) for key, each in whole.items())))
+        .where(
+            (period > F.col("whole.last") - F.expr(f"interval {DAYS} days")) & (period <= F.col("whole.last"))
+        )
+        .orderBy("period")
+        .collect()
+    )
+    found = [{**row.asDict(), "period": words.utc(row.period)} for row in rows]
+    wholes = [row.pop("whole").asDict() for row in found]
+    return wholes[0] if wholes else {"rows": 0, "messages": 0, "first": None, "last": None}, found

@@ -72,14 +72,15 @@ class Tables:
     def __init__(
         self, spark: SparkSession, warehouse: Warehouse, scope: Scope, snapshot: Optional[Snapshot] = None
     ):
-        self._spark = spark
+        self.spark = spark
         self._warehouse = warehouse
         self._snapshot = snapshot or warehouse.snapshot()
+        self._known: dict[str, DataFrame] = {}
         self.scope = scope
 
     def within(self, scope: Scope) -> Tables:
         """Return the same tables in another scope."""
-        return Tables(self._spark, self._warehouse, scope, self._snapshot)
+        return Tables(self.spark, self._warehouse, scope, self._snapshot)
 
     def __getitem__(self, table: str) -> DataFrame:
         since, until = self.scope.since, self.scope.until
@@ -101,7 +102,9 @@ class Tables:
         return self.within(replace(self.scope, since=None))
 
     def _read(self, table: str) -> DataFrame:
-        return self._warehouse.read_parts(self._spark, table, self._snapshot.of(table))
+        if table not in self._known:
+            self._known[table] = self._warehouse.read_parts(self.spark, table, self._snapshot.of(table))
+        return self._known[table]
 
     def _matching(self, table: str) -> DataFrame:
         """Return the rows of the scope's devices, recorders and loads, of all times."""

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Running Python functions as tasks of Spark."""
+"""Running Python functions as tasks of Spark, and jobs of Spark beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Files of a task
 MOST = 1000
+#: Functions that ask Spark at the same time
+_AT_ONCE = 3
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -24,6 +27,26 @@ def run(
     context = spark.sparkContext
     context.setJobDescription(what)
     return context.parallelize(items, len(items)).map(function).collect()
+
+
+def together(spark: SparkSession, *functions: Callable[[], Any]) -> list[Any]:
+    """Return what these functions return, which ask Spark at the same time: it plans a job as others run.
+
+    If one raises an exception, so does this, as soon as the others have ended; their jobs are cancelled.
+    """
+    from pyspark import inheritable_thread_target
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        running = [threads.submit(inheritable_thread_target(spark)(each)) for each in functions]
+        try:
+            done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            for each in done:
+                each.result()
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            spark.sparkContext.cancelAllJobs()
+            raise
+        return [each.result() for each in running]
 
 
 def grouped(
