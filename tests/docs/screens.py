@@ -28,6 +28,8 @@ TABLE = {
     "ping": "kbus ping -n 3 --interval 0.1 '$.Convert.Fahrenheit'",
     "ping-json": "kbus ping -n 2 --interval 0.1 --json '$.Convert.Fahrenheit'",
     "call": "kbus call --timeout 0.5 '$.Lamp.Set' off; echo \"exit status $?\"",
+    "failed": "kbus call '$.Convert.Fahrenheit' warm; echo \"exit status $?\"",
+    "serve": "kbus serve -n 1 --time-limit 0.1 '$.Tank.Level' -- sleep 60",
     "lines": r"printf '21.5\n21.6\n' | kbus send --lines '$.Garden.Pond'",
     "rate": "kbus send --repeat 1000 --rate 100000 '$.Load' x",
     "listen": "kbus listen -n 2 --peers '$.Convert.*'",
@@ -62,6 +64,7 @@ _TRAFFIC = (
     ("$.Sensors.Kitchen", "kbus ping -n 1000000 --interval 0.2 '$.Convert.Fahrenheit'"),
 )
 _MEANWHILE = {
+    "serve": (("$.Tank.Level", "kbus call '$.Tank.Level'"),),
     "listen": (("$.Convert.*", "kbus ping -n 2 --interval 1000 '$.Convert.Fahrenheit'"),),
     "format": _SEND,
     "data": _SEND,
