@@ -18,8 +18,8 @@ _OLDEST_JAVA = 17
 
 #: Nobody waits for a pause of Java's, and a collector that makes it short costs a seventh more in all.
 FOR_MUCH = "-XX:+UseParallelGC"
-#: To compile well takes longer than it saves.
-_FOR_LITTLE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+#: To compile well takes longer than it saves, and so does a collection for room for the classes of Spark.
+_FOR_LITTLE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 #: Java goes on without an archive that is damaged or of another Java, and says so to nobody.
 _SHARED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+VerifySharedSpaces -Xlog:disable -Xlog:all=error:stderr"
 _LEAVE = "-XX:ArchiveClassesAtExit="

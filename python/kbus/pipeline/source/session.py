@@ -28,6 +28,8 @@ _FOR_FEW = {
     "spark.sql.adaptive.enabled": ("false", "true"),
     "spark.sql.shuffle.partitions": ("1", "200"),
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10MB"),
+    # The first rows are sorted as all are: else Spark compiles the order, whatever is said above.
+    "spark.sql.execution.topKSortFallbackThreshold": ("0", "2147483632"),
 }
 
 #: What fails, exceptions tell.
