@@ -15,12 +15,14 @@ from typing import Optional, Protocol
 
 from . import _abi as abi
 from . import inspect, names
+from ._device import stand_in
 from ._processes import command_of, group_name, has_ended, holders, user_name
 from ._settings import NEEDS_RW, PeerInfo
 from .messages import Message
 
 HOW_TO_LOAD = "load it with `modprobe kbus`, or with `insmod kbus.ko` where it was built"
 _HOW_TO_MAKE_MORE = "its parameter num_kbus_devices and the ioctl NEWDEVICE make more"
+_HOW_TO_STAND_IN_FOR_MORE = "this is a bus for tests: Bus(devices=N) and `kbus-testbus --devices N` have more"
 _NO_MEMORY = (
     "this user's queues and messages would take more memory than they may (module parameter max_user_bytes)"
 )
@@ -163,7 +165,7 @@ def reading_proc(error: OSError) -> OSError:
         errno.ENOENT: f"the kbus module is not loaded; {HOW_TO_LOAD}",
         **{number: _who_may_look() for number in _NOT_ALLOWED if number == error.errno},
     }
-    return _because(error, reasons, str(error.filename))
+    return _because(error, reasons, error.filename and str(error.filename))
 
 
 def _because(error: OSError, reasons: dict[int, str], what: Optional[str]) -> OSError:
@@ -194,6 +196,8 @@ def _why_no_device(number: int) -> str:
     if number in there:
         return "the module has made it, but it has no node; udev, or mknod, makes one"
     shown = ", ".join(f"/dev/kbus{each}" for each in there)
+    if stand_in():
+        return f"there is {shown}; {_HOW_TO_STAND_IN_FOR_MORE}"
     return f"the module has made {shown}; {_HOW_TO_MAKE_MORE}"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 
 import pytest
 
@@ -85,9 +86,12 @@ def test_stats_as_json(pair: tuple[Ksock, Ksock], capsys: Captured) -> None:
     assert expected[0]["ksocks"][1]["lost"] == 1
 
 
-def test_stats_of_no_device(capsys: Captured) -> None:
-    assert main(["stats", "-d", "999"]) == 1
-    assert capsys.readouterr() == ("", "kbus stats: there is no /dev/kbus999\n")
+@pytest.mark.parametrize("words", [["send", "$.A"], ["stats"], ["bindings"], ["bindings", "--watch"]])
+def test_a_device_that_is_not_there(words: list[str], capsys: Captured) -> None:
+    assert main([*words, "-d", "999"]) == 1
+    out, said = capsys.readouterr()
+    assert not out
+    assert re.match(f"kbus {words[0]}: there is no device /dev/kbus999: .*/dev/kbus0.*; .*devices", said)
 
 
 def test_devices_as_a_table(pair: tuple[Ksock, Ksock], capsys: Captured) -> None:

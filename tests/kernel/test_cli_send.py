@@ -142,13 +142,6 @@ def test_names_of_kbus(capsys: Captured) -> None:
     )
 
 
-def test_a_device_that_is_not_there(capsys: Captured) -> None:
-    assert main(["send", "-d", "999", "$.A"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("kbus send: there is no device /dev/kbus999: the module has made /dev/kbus0")
-    assert "num_kbus_devices" in said
-
-
 def send_as_nobody() -> tuple[int, str]:
     """Exit status and stderr of `kbus send` by a user who may do nothing."""
 

@@ -145,8 +145,8 @@ def test_a_device_that_is_not_there_has_no_trace(bus: Bus, number: str, capsys: 
     assert main(["trace", "$.A", "-d", number]) == 1
     assert capsys.readouterr() == (
         "",
-        f"kbus trace: there is no device /dev/kbus{number}: the module has made /dev/kbus0, /dev/kbus1;"
-        " its parameter num_kbus_devices and the ioctl NEWDEVICE make more\n",
+        f"kbus trace: there is no device /dev/kbus{number}: there is /dev/kbus0, /dev/kbus1;"
+        " this is a bus for tests: Bus(devices=N) and `kbus-testbus --devices N` have more\n",
     )
 
 

@@ -78,7 +78,7 @@ def test_between_processes(path: str) -> None:
 
 
 def test_what_is_refused_is_refused_there_too(path: str) -> None:
-    with pytest.raises(FileNotFoundError, match="the module has made /dev/kbus0"):
+    with pytest.raises(FileNotFoundError, match="there is /dev/kbus0"):
         Ksock(5)
     with Ksock() as one, pytest.raises(OSError, match="it has no replier"):
         one.call("$.A")
@@ -294,6 +294,8 @@ def test_a_bus_that_has_gone_is_said() -> None:
     done = _run_in_shell("KBUS_TEST_BUS=/nonexistent python3 -m kbus.cli send '$.A' x", "/tmp")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"{gone}/nonexistent, the path in KBUS_TEST_BUS" in done.stderr
+    done = _run_in_shell("KBUS_TEST_BUS=/nonexistent python3 -m kbus.cli stats", "/tmp")
+    assert done.stderr == f"kbus stats: {gone}/nonexistent, the path in KBUS_TEST_BUS\n"
 
 
 def test_a_bus_that_has_gone_ends_all_that_waits_in_an_event_loop() -> None:

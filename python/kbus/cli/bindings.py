@@ -16,7 +16,7 @@ from .. import inspect
 from .._processes import command_of
 from ..inspect import Binding
 from ..terminal import options
-from ..terminal.failures import Failure, proc_failure
+from ..terminal.failures import Failure, no_device, proc_failure
 from ..terminal.output import StdoutClosed, flush, json_text, put_json, put_line, put_table
 from ..terminal.signals import EndSignals
 from ..terminal.times import TimeStyle
@@ -81,9 +81,12 @@ def run(args: argparse.Namespace) -> None:
 
 def _look(args: argparse.Namespace) -> list[Binding]:
     try:
-        return inspect.bindings(args.device)
+        found = inspect.bindings(args.device)
+        if not found and args.device is not None and args.device not in inspect.devices():
+            raise no_device(args.device)
     except OSError as error:
         raise proc_failure(error) from error
+    return found
 
 
 def _kind(binding: Binding) -> str:

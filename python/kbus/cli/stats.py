@@ -9,7 +9,7 @@ import dataclasses
 from .. import inspect
 from .._processes import command_of
 from ..terminal import options
-from ..terminal.failures import Failure, proc_failure
+from ..terminal.failures import no_device, proc_failure
 from ..terminal.output import put_json, put_line, put_table
 from . import metrics
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     except OSError as error:
         raise proc_failure(error) from error
     if not found and args.device is not None:
-        raise Failure(f"there is no /dev/kbus{args.device}")
+        raise no_device(args.device)
     if args.prometheus:
         for line in metrics.lines(found):
             put_line(line)

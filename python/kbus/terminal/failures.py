@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import errno
+import os
 
-__all__ = ["Failure", "bind_failure", "open_failure", "proc_failure", "send_failure"]
+__all__ = ["Failure", "bind_failure", "no_device", "open_failure", "proc_failure", "send_failure"]
 
 FAILED = 1
 USAGE = 2
@@ -42,6 +43,14 @@ def open_failure(error: OSError) -> Failure:
     if error.errno in (errno.EACCES, errno.EPERM):
         return Failure(f"{error.filename} may not be opened: {error.strerror}")
     return _cannot("open", error)
+
+
+def no_device(number: int) -> Failure:
+    """There is no device of this number."""
+    from .. import _refusals as refusals
+
+    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return open_failure(refusals.opening(error, f"/dev/kbus{number}", number))
 
 
 def proc_failure(error: OSError) -> Failure:
