@@ -67,6 +67,8 @@ class Service(Handlers[Handler]):
 
     Messages that are for none of the handlers are kept, to be read when the service has ended. With
     listeners, a message comes once, however many of the Ksock's bindings match (``want_messages_once``).
+    A Ksock has one queue: where listeners hear more than a slow handler lets the service take, Requests are
+    refused meanwhile (EBUSY). A service of its own, on another Ksock, keeps them apart.
 
     In a process that is forked while this runs, the service neither answers nor unbinds, whatever is called
     or closed. If a handler forks and returns in both, ``run`` ends in the new one.
