@@ -61,16 +61,17 @@ def outcome_of_error(replier: Replier, request: Message, error: BaseException) -
 
 def log_failure(message: Message, error: Exception) -> None:
     """Log that a handler has raised this."""
-    # Imported late: it takes a third of the time that importing the package takes, and is for failures only.
-    import logging
-
     what = "request" if message.is_request() else "message"
     try:
+        # Imported late: it takes a third of the time that the package takes, and is for failures only.
+        import logging
+
         logging.getLogger("kbus.serve").error(
             "%s %s %s failed", what, message.id, message.name, exc_info=error
         )
     except Exception:
-        # A filter or handler of the program has failed. The requester must get its answer all the same.
+        # A filter or handler of the program has failed, or the import, where no descriptor is left or in
+        # another root directory. The requester must get its answer all the same.
         with suppress(Exception):
             sys.excepthook(*sys.exc_info())
 

@@ -66,7 +66,8 @@ class Subject(Protocol):
 def opening(error: OSError, path: str, device: int) -> OSError:
     """Opening a device has been refused."""
     reasons = {
-        errno.EMFILE: "this user has too many KSocks (module parameter max_user_ksocks)",
+        errno.EMFILE: "this user has too many KSocks (module parameter max_user_ksocks),"
+        " or this process too many open files (ulimit -n)",
         errno.ENOBUFS: _NO_MEMORY,
         **{number: _why_no_device(device) for number in _NO_DEVICE if number == error.errno},
         **{number: _who_may_open(path) for number in _NOT_ALLOWED if number == error.errno},

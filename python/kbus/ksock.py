@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Optional, TypeVar, Union
 
 from . import _abi as abi
@@ -105,7 +105,7 @@ class Ksock(DeviceSettings):
         try:
             self._file = open_device(self.name, which, mode, nonblocking)
         except OSError as error:
-            raise _refusals().opening(error, self.name, which) from None
+            raise _refused("opening", error, self.name, which) from None
         self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
         self._transfer = Transfer(self._file)
         self._services: list[Service] = []
@@ -192,7 +192,7 @@ class Ksock(DeviceSettings):
         try:
             ioctls.name_query(self._file, abi.IOC_BIND, name, _kind(replier, observer))
         except OSError as error:
-            raise _refusals().binding(error, self, name, replier) from None
+            raise _refused("binding", error, self, name, replier) from None
 
     def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Undo the newest ``bind`` with the same arguments, and drop what came by it and is unread.
@@ -202,7 +202,7 @@ class Ksock(DeviceSettings):
         try:
             ioctls.name_query(self._file, abi.IOC_UNBIND, name, _kind(replier, observer))
         except OSError as error:
-            raise _refusals().unbinding(error, name, replier) from None
+            raise _refused("unbinding", error, name, replier) from None
 
     def find_replier(self, name: str) -> Optional[int]:
         """Return the id of the KSock that is bound as replier to just this name, or None."""
@@ -219,7 +219,7 @@ class Ksock(DeviceSettings):
         try:
             return ioctls.name_query(self._file, number, name) or None
         except OSError as error:
-            raise _refusals().looking_up(error, name) from None
+            raise _refused("looking_up", error, name) from None
 
     # Sending.
 
@@ -232,7 +232,7 @@ class Ksock(DeviceSettings):
         try:
             return self._write(data)
         except OSError as error:
-            raise _refusals().sending(error, self, None) from None
+            raise _refused("sending", error, self, None) from None
 
     def _write(self, data: Union[bytes, bytearray, memoryview]) -> int:
         rest = whole = memoryview(data).cast("B")
@@ -290,8 +290,7 @@ class Ksock(DeviceSettings):
     def _why_not_sent(self, error: OSError, message: Optional[Message]) -> OSError:
         if error.errno == errno.EAGAIN:
             self._written = message
-        why: OSError = _refusals().sending(error, self, message)
-        return why
+        return _refused("sending", error, self, message)
 
     def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
         """Send messages in their order, and return their ids; one system call sends up to 128.
@@ -555,11 +554,17 @@ def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Me
         yield message
 
 
-def _refusals() -> ModuleType:
-    # Imported late: it takes a third of the time that the package takes, and is for failures only.
-    from . import _refusals as refusals
+def _refused(what: str, error: OSError, *about: object) -> OSError:
+    """Return the error with its reason, as this function of ``kbus._refusals`` finds it."""
+    try:
+        # Imported late: it takes a third of the time that the package takes, and is for failures only.
+        from . import _refusals as refusals
 
-    return refusals
+        why: OSError = getattr(refusals, what)(error, *about)
+    except (ImportError, OSError):
+        # There is no descriptor left to look with, or another root directory.
+        return error
+    return why
 
 
 def _kind(replier: bool, observer: bool) -> int:

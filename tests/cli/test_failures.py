@@ -26,7 +26,8 @@ def failed(number: int, filename: str = "") -> OSError:
     [
         (
             errno.EMFILE,
-            "can't open /dev/kbus0: this user has too many KSocks (module parameter max_user_ksocks)",
+            "can't open /dev/kbus0: this user has too many KSocks (module parameter max_user_ksocks),"
+            " or this process too many open files (ulimit -n)",
         ),
         (errno.ENOMEM, "can't open /dev/kbus0: Cannot allocate memory"),
     ],

@@ -95,8 +95,12 @@ def test_devices(bus: Bus) -> None:
             other.bind("$.A")
             one.send_msg(Announcement("$.A"))
             assert other.num_messages() == 0
-    assert [each.device for each in inspect.stats()] == [0, 1]
-    for number in (2, -1):
+        assert [each.device for each in inspect.stats()] == [0, 1]
+        while one.new_device() < 255:
+            pass
+        with fails(errno.ENOSPC):
+            one.new_device()
+    for number in (256, -1):
         with pytest.raises(OSError) as caught:
             Ksock(number)
         assert caught.value.errno == errno.ENOENT

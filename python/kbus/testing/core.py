@@ -27,6 +27,9 @@ from .ready import Ready
 #: What a step returns if the call has not ended.
 WAITS = object()
 
+#: Devices that the module makes, at most
+MOST_DEVICES = 256
+
 _LONGEST_WAIT = 3600  # seconds
 
 #: Does a step of a call; the argument is whether its time is over. Returns WAITS, or what the call returns.
@@ -161,7 +164,9 @@ class Core:
     # In the thread.
 
     def new_device(self) -> int:
-        """Make one more device, and return its number."""
+        """Make one more device, and return its number. ENOSPC if there are MOST_DEVICES."""
+        if len(self.devices) >= MOST_DEVICES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.devices.append(Device(self.limits, clock=Now()))
         return len(self.devices) - 1
 

@@ -28,13 +28,10 @@ from .._stand_in import TransferAsked
 from .._test_bus import Connection
 from ..terminal.output import tell
 from ..terminal.streams import close_stdout, forget_stdout, replace_closed_streams
-from .core import Core
+from .core import MOST_DEVICES, Core
 from .handle import Handle, caller
 from .model.bus import DeviceLimits
 from .model.parts import Owner
-
-#: Devices that the module makes, at most
-_MOST_DEVICES = 256
 
 #: Signals that end it
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
@@ -190,8 +187,8 @@ def serving(devices: int = 1, core: Optional[Core] = None) -> Iterator[str]:
 
 
 def _devices(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _MOST_DEVICES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_DEVICES}")
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MOST_DEVICES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MOST_DEVICES}")
     return int(text)
 
 
