@@ -37,10 +37,12 @@ def test_names_by_messages_bytes_and_rate() -> None:
     assert (a.messages, a.rate, b.messages, b.rate, b.byte_rate) == (2, 0.0, 2, 2.0, 6.0)
 
 
-def test_an_interval_of_no_time_changes_nothing() -> None:
+@pytest.mark.parametrize("seconds", [0, 0.001])
+def test_an_interval_of_no_time_changes_nothing(seconds: float) -> None:
     traffic = Traffic(now=10.0)
     traffic.take(Announcement("$.A"), 10.0)
-    traffic.end_interval(10.0)
+    traffic.end_interval(10.0 + seconds)
+    assert traffic.names["$.A"].rate == 0.0
     traffic.end_interval(11.0)
     assert traffic.names["$.A"].rate == 1.0
 

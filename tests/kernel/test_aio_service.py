@@ -240,6 +240,20 @@ def test_told_to_end_before_it_runs(how: str) -> None:
             async with service.running():
                 assert service.ready.is_set()
 
+            # Also if the loop has not run since then.
+            async def stop_later() -> bool:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                is_ready = service.ready.is_set()
+                service.stop()
+                return is_ready
+
+            getattr(service, how)()
+            await service.run()
+            later = asyncio.create_task(stop_later())
+            await service.run()
+            assert await later
+
     run(test())
 
 

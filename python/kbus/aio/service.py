@@ -151,7 +151,12 @@ class Service(Handlers[Handler]):
             self._told = is_draining
         # If the loop is closed, nothing runs.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._end, is_draining)
+            self._loop.call_soon_threadsafe(self._end_as_told, is_draining)
+
+    def _end_as_told(self, is_draining: bool) -> None:
+        # The loop may do this in a later run than the one that it was meant for.
+        if self._told is not None:
+            self._end(is_draining)
 
     def _end(self, is_draining: bool) -> None:
         if self._stopped is not None and not self._stopped.done():

@@ -19,6 +19,8 @@ __all__ = ["MOST_NAMES", "MOST_WAITING", "NameCounts", "Traffic", "Waiting"]
 #: Names that are counted one by one, and Requests whose answer is looked for
 MOST_NAMES = 10_000
 MOST_WAITING = 10_000
+#: Seconds; a rate over less says little
+_SHORTEST = 0.05
 
 
 @dataclass
@@ -92,9 +94,9 @@ class Traffic:
             self._take_request(message, message.id, now)
 
     def end_interval(self, now: float) -> None:
-        """Work out the rates since this was called before; nothing if no time has passed."""
+        """Work out the rates since this was called before; nothing if hardly any time has passed."""
         seconds = now - self._interval_began
-        if seconds > 0:
+        if seconds >= _SHORTEST:
             self._interval_began = now
             for counts in self.names.values():
                 counts.end_interval(seconds)
