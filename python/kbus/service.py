@@ -427,8 +427,9 @@ class Service(Handlers[Handler]):
         if self._awaiting is None:
             self._awaiting = asyncio.new_event_loop()
         limit = handling.time_limit
+        task = self._awaiting.create_task(asyncio.wait_for(result, limit))
         try:
-            return self._awaiting.run_until_complete(asyncio.wait_for(result, limit))
+            return self._awaiting.run_until_complete(task)
         except asyncio.TimeoutError:
             # The handler may have raised that itself.
             if limit is not None and time.monotonic() >= began + limit:
@@ -437,3 +438,9 @@ class Service(Handlers[Handler]):
         except asyncio.CancelledError as error:
             # Only the handler itself can have cancelled something.
             raise ReplierError("CancelledError", str(error)) from error
+        finally:
+            if not task.done():
+                # A signal handler has raised something in the middle of it.
+                task.cancel()
+                with suppress(Exception, asyncio.CancelledError):
+                    self._awaiting.run_until_complete(task)

@@ -32,7 +32,7 @@ from tests.kernel import stand_in
 from tests.kernel.conftest import OpenKsock
 from tests.kernel.helpers import PATIENCE, fails, fill, handler, names, take, texts, wait_until
 from tests.kernel.processes import in_child
-from tests.kernel.test_call_and_serve import meanwhile
+from tests.kernel.test_call_and_serve import meanwhile, until_served
 
 
 def upper(request: Message) -> bytes:
@@ -673,6 +673,34 @@ def test_a_handler_that_takes_too_long(ksock: OpenKsock, kind: int) -> None:
         assert caller.call("$.Quick", "x", PATIENCE).data == b"X"
     assert names(caller) == []
     assert service.ksock.num_unreplied_to() == 0
+
+
+def test_a_handler_that_an_exception_comes_in_on_is_cancelled(ksock: OpenKsock) -> None:
+    """As when a signal handler raises KeyboardInterrupt while it awaits."""
+    server, caller = ksock(), ksock()
+    service = Service(server)
+    ended: list[str] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    @service.replier("$.Fred")
+    async def handle(request: Message) -> None:
+        asyncio.get_running_loop().call_soon(interrupt)
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            ended.append(request.name)
+
+    def serve() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            service.run()
+
+    with meanwhile(serve):
+        until_served(caller, "$.Fred")
+        with pytest.raises(ReplierError, match=r"^KeyboardInterrupt$"):
+            caller.call("$.Fred", timeout=PATIENCE)
+    assert ended == ["$.Fred"]
 
 
 def test_nothing_is_sent_while_a_requester_is_told_of_the_limit(
