@@ -80,3 +80,16 @@ def proc_text(path: Path) -> str:
     if instead:
         return instead.proc_text(path.name)
     return path.read_text(encoding="ascii", errors="backslashreplace")
+
+
+def refused(what: str, error: OSError, *about: object) -> OSError:
+    """Return the error with its reason, as this function of ``kbus._refusals`` finds it."""
+    try:
+        # Imported late: it takes a third of the time that the package takes, and is for failures only.
+        from . import _refusals as refusals
+
+        why: OSError = getattr(refusals, what)(error, *about)
+    except (ImportError, OSError):
+        # There is no descriptor left to look with, or another root directory.
+        return error
+    return why

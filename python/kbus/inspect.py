@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from ._device import proc_text
+from ._device import proc_text, refused
 
 __all__ = ["BINDINGS", "STATS", "Binding", "DeviceStats", "KsockStats", "bindings", "devices", "stats"]
 
@@ -168,9 +168,7 @@ def _lines(path: PathLike) -> list[tuple[str, str]]:
     try:
         text = proc_text(Path(path))
     except OSError as error:
-        from . import _refusals as refusals
-
-        raise refusals.reading_proc(error) from None
+        raise refused("reading_proc", error) from None
     return [(f"{path}:{number}", line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 

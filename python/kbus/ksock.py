@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Optional, TypeVar, Union
 from . import _abi as abi
 from . import _ioctls as ioctls
 from ._answering import deliver
-from ._device import open_device
+from ._device import open_device, refused
 from ._failed import error_of, is_good
 from ._ids import MessageId
 from ._inbox import Inbox
@@ -105,7 +105,7 @@ class Ksock(DeviceSettings):
         try:
             self._file = open_device(self.name, which, mode, nonblocking)
         except OSError as error:
-            raise _refused("opening", error, self.name, which) from None
+            raise refused("opening", error, self.name, which) from None
         self._id = ioctls.u32(self._file, abi.IOC_KSOCKID)
         self._transfer = Transfer(self._file)
         self._services: list[Service] = []
@@ -192,7 +192,7 @@ class Ksock(DeviceSettings):
         try:
             ioctls.name_query(self._file, abi.IOC_BIND, name, _kind(replier, observer))
         except OSError as error:
-            raise _refused("binding", error, self, name, replier) from None
+            raise refused("binding", error, self, name, replier) from None
 
     def unbind(self, name: str, replier: bool = False, *, observer: bool = False) -> None:
         """Undo the newest ``bind`` with the same arguments, and drop what came by it and is unread.
@@ -202,7 +202,7 @@ class Ksock(DeviceSettings):
         try:
             ioctls.name_query(self._file, abi.IOC_UNBIND, name, _kind(replier, observer))
         except OSError as error:
-            raise _refused("unbinding", error, name, replier) from None
+            raise refused("unbinding", error, name, replier) from None
 
     def find_replier(self, name: str) -> Optional[int]:
         """Return the id of the KSock that is bound as replier to just this name, or None."""
@@ -219,7 +219,7 @@ class Ksock(DeviceSettings):
         try:
             return ioctls.name_query(self._file, number, name) or None
         except OSError as error:
-            raise _refused("looking_up", error, name) from None
+            raise refused("looking_up", error, name) from None
 
     # Sending.
 
@@ -232,7 +232,7 @@ class Ksock(DeviceSettings):
         try:
             return self._write(data)
         except OSError as error:
-            raise _refused("sending", error, self, None) from None
+            raise refused("sending", error, self, None) from None
 
     def _write(self, data: Union[bytes, bytearray, memoryview]) -> int:
         rest = whole = memoryview(data).cast("B")
@@ -290,7 +290,7 @@ class Ksock(DeviceSettings):
     def _why_not_sent(self, error: OSError, message: Optional[Message]) -> OSError:
         if error.errno == errno.EAGAIN:
             self._written = message
-        return _refused("sending", error, self, message)
+        return refused("sending", error, self, message)
 
     def send_many(self, messages: Iterable[Message]) -> list[MessageId]:
         """Send messages in their order, and return their ids; one system call sends up to 128.
@@ -552,19 +552,6 @@ def queued_now(count: int, read: Callable[[], Optional[Message]]) -> Iterator[Me
         count -= not message.is_urgent()
         most -= 1
         yield message
-
-
-def _refused(what: str, error: OSError, *about: object) -> OSError:
-    """Return the error with its reason, as this function of ``kbus._refusals`` finds it."""
-    try:
-        # Imported late: it takes a third of the time that the package takes, and is for failures only.
-        from . import _refusals as refusals
-
-        why: OSError = getattr(refusals, what)(error, *about)
-    except (ImportError, OSError):
-        # There is no descriptor left to look with, or another root directory.
-        return error
-    return why
 
 
 def _kind(replier: bool, observer: bool) -> int:
