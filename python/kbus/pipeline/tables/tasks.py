@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ def run(
 def together(spark: SparkSession, *functions: Callable[[], Any]) -> list[Any]:
     """Return what these functions return, which ask Spark at the same time: it plans a job as others run.
 
-    If one raises an exception, so does this, as soon as the others have ended; their jobs are cancelled.
+    If one raises an exception, so does this, once all have ended: a task of a job that is cancelled may go
+    on for a while, and write a file that nothing deletes.
     """
     from pyspark import inheritable_thread_target
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         running = [threads.submit(inheritable_thread_target(spark)(each)) for each in functions]
         try:
-            done, _ = wait(running, return_when=FIRST_EXCEPTION)
-            for each in done:
-                each.result()
+            wait(running)
         except BaseException:
+            # An interrupt does not wait for them.
             threads.shutdown(wait=False, cancel_futures=True)
             spark.sparkContext.cancelAllJobs()
             raise
