@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NoReturn
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -101,29 +101,22 @@ def run(args: argparse.Namespace) -> int:
     )
     work = Work(_is_little(args.command, size, warehouse), needs_most=args.command in ("run", "report"))
     spark = session.start("kbus-pipeline", args.master, dict(args.conf), work)
-    interrupts: list[int] = []
-
-    def interrupt(number: int, frame: object) -> NoReturn:
-        interrupts.append(number)
-        raise KeyboardInterrupt
-
-    # PySpark's own handler calls Java first, which fails if that is where the interrupt comes.
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        if args.command not in ("report", "tidy"):
-            clear(warehouse)
-        for step in STEPS[args.command]:
-            with _shown(spark, step, args.quiet) as args.progress:
-                done = _DO[step](spark, warehouse, args, scopes)
-            print(done, flush=True)
-    except BaseException:
-        # Java ends with this program anyway, and a connection to it that was broken off may be of no use.
-        with contextlib.suppress(Py4JError, OSError):
-            spark.stop()
-        if interrupts:
-            # Py4J, interrupted in a call, may fail in another way.
-            raise KeyboardInterrupt from None
-        raise
+    # PySpark's own handler calls Java, which fails once Spark has been stopped.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            if args.command == "stream":
+                # It has handlers of signals, for which it must be the main thread.
+                _do_steps(spark, warehouse, args, scopes)
+            else:
+                # An interrupt comes in the main thread. If that called Java, Py4J might lose it, or close
+                # connections that are needed: https://github.com/py4j/py4j/pull/538.
+                thread.submit(_do_steps, spark, warehouse, args, scopes).result()
+        except BaseException:
+            # Java ends with this program anyway. A step that goes on fails now, and deletes what it wrote.
+            with contextlib.suppress(Py4JError, OSError):
+                spark.stop()
+            raise
     session.stop(spark)
     return _TOO_BAD if getattr(args, "too_bad", False) else 0
 
@@ -137,6 +130,17 @@ STEPS = {
     "tidy": ("tidy",),
     "run": ("ingest", "conversations", "aggregate", "report"),
 }
+
+
+def _do_steps(
+    spark: SparkSession, warehouse: Warehouse, args: argparse.Namespace, scopes: list[Scope]
+) -> None:
+    if args.command not in ("report", "tidy"):
+        clear(warehouse)
+    for step in STEPS[args.command]:
+        with _shown(spark, step, args.quiet) as args.progress:
+            done = _DO[step](spark, warehouse, args, scopes)
+        print(done, flush=True)
 
 
 @contextlib.contextmanager

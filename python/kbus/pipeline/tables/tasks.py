@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -39,14 +39,7 @@ def together(spark: SparkSession, *functions: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         running = [threads.submit(inheritable_thread_target(spark)(each)) for each in functions]
-        try:
-            wait(running)
-        except BaseException:
-            # An interrupt does not wait for them.
-            threads.shutdown(wait=False, cancel_futures=True)
-            spark.sparkContext.cancelAllJobs()
-            raise
-        return [each.result() for each in running]
+    return [each.result() for each in running]
 
 
 def grouped(
