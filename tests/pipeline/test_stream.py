@@ -24,6 +24,8 @@ from kbus import Announcement, Message
 from kbus.pipeline.ingest.batch import ingest
 from kbus.pipeline.ingest.stream import Followed, follow
 from kbus.pipeline.source.streaming import FORGOTTEN
+from kbus.pipeline.tables.steps import Entry
+from kbus.pipeline.tables.upkeep import Tidied, tidy
 from kbus.pipeline.tables.warehouse import Warehouse
 from tests.pipeline.captures import capture, info
 from tests.pipeline.conftest import OPTIONS
@@ -182,6 +184,32 @@ def test_a_batch_that_is_broken_off_is_given_again(
     assert len(rows_of(spark, warehouse)) == (40 if is_done else 0)
     follow(spark, warehouse, *places, 1, once=True)
     assert [row[1] for row in rows_of(spark, warehouse)] == list(range(1, 41))
+
+
+def test_tidy_may_come_in_the_middle_of_a_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both replace files of the table `files`: `tidy` small ones, and a batch the rows of files that grew."""
+    commit, raw = Warehouse.commit, capture(many(300))
+    inbox, tidied = tmp_path / "inbox", list[Tidied]()
+    inbox.mkdir()
+    warehouse = Warehouse.create(str(tmp_path / "tables"), buckets=2)
+    for name, content in ("pump", raw[: len(raw) // 2]), ("valve", capture(many(50), info("valve"))):
+        (inbox / f"{name}.pcapng").write_bytes(content)
+        ingest(spark, warehouse, [str(inbox)])
+
+    def tidies_before(self: Warehouse, entry: Entry, *words: Any) -> Any:
+        if entry.step == "stream" and not tidied:
+            tidied.append(tidy(spark, warehouse))
+        return commit(self, entry, *words)
+
+    monkeypatch.setattr(Warehouse, "commit", tidies_before)
+    (inbox / "pump.pcapng").write_bytes(raw)
+    done = follow(spark, warehouse, str(inbox), str(tmp_path / "checkpoint"), 1, once=True)
+    assert tidied[0].before and done.batches == 1
+    assert len(rows_of(spark, warehouse)) == 350
+    files = warehouse.rows(warehouse.snapshot().of("files"))
+    assert {row["device"]: row["messages"] for row in files} == {"pump": 300, "valve": 50}
 
 
 SPARK = [part for key, value in OPTIONS.items() for part in ("--conf", f"{key}={value}")]

@@ -29,6 +29,7 @@ from ..decode.scan import Piece, Range, scan_part
 from ..source.data_source import register
 from ..source.streaming import reason_at, section_at
 from ..tables import tasks
+from ..tables.parts import ConflictError
 from ..tables.warehouse import Warehouse
 from .batch import SPLIT, Ingested, rounds, take
 from .loading import Inspected
@@ -71,7 +72,7 @@ def follow(
         stream = spark.readStream.format("kbus").option("ranges", "true")
         if max_bytes:
             stream = stream.option("maxBytes", max_bytes)
-        take_batch = partial(_take_batch, warehouse=warehouse, checkpoint=checkpoint, done=done, say=say)
+        take_batch = partial(_take, warehouse=warehouse, checkpoint=checkpoint, done=done, say=say)
         writer = stream.load(inbox).writeStream.option("checkpointLocation", checkpoint)
         writer = writer.foreachBatch(take_batch)
         if once:
@@ -83,6 +84,13 @@ def follow(
             done.is_waiting = query.status["message"].startswith("Waiting")
         query.stop()
     return done
+
+
+def _take(batch: DataFrame, number: int, **more: Any) -> None:
+    """Take a batch, again if ``tidy`` or another step has changed the same tables meanwhile."""
+    while True:
+        with suppress(ConflictError):
+            return _take_batch(batch, number, **more)
 
 
 def _take_batch(

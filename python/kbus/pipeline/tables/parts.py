@@ -22,6 +22,10 @@ class WarehouseError(Exception):
     """The tables can't be used; the text says why."""
 
 
+class ConflictError(WarehouseError):
+    """Another step has changed what this one was made from."""
+
+
 class Partition(NamedTuple):
     """A directory within a table: a date, as ISO 8601, and a bucket of devices."""
 

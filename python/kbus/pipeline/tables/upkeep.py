@@ -39,7 +39,7 @@ class Tidied:
 def tidy(spark: SparkSession, warehouse: Warehouse) -> Tidied:
     """Put small files of a partition together, and delete what nobody needs. Raises WarehouseError.
 
-    Steps may go on beside it. One that would replace the same files fails, or this does.
+    Steps may go on beside it. Of two that would replace the same files, one fails; ``stream`` tries again.
     """
     done = Tidied()
     for table in schemas.TABLES:

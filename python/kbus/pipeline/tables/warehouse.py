@@ -20,7 +20,7 @@ from .delta import Table
 from .fetch import fetched
 from .footers import seen
 from .parquet import read_rows
-from .parts import Part, Partition, WarehouseError
+from .parts import ConflictError, Part, Partition, WarehouseError
 from .steps import STEPS, Entry, Steps
 from .stores import make_directory, store
 
@@ -141,8 +141,8 @@ class Warehouse:
     def commit(self, entry: Entry, based_on: Snapshot) -> Snapshot:
         """Publish a step that was made from ``based_on``, and return the tables as they are then.
 
-        Raises WarehouseError if somebody else has published a step meanwhile that concerns the same tables,
-        or if a file that it adds can't be seen from here.
+        Raises ConflictError if another step that concerns the same tables has been published meanwhile, and
+        WarehouseError if a file that it adds can't be seen from here.
         """
         entry.add = [seen(self.root, part) for part in entry.add]
         for _ in range(_TRIES):
@@ -152,7 +152,7 @@ class Warehouse:
                 # A store has published it, and has not come to say so.
                 return self.snapshot()
             if any(entry.collides_with(other) for other in since):
-                raise WarehouseError(
+                raise ConflictError(
                     f"somebody else has changed the tables in {self.root} meanwhile: start again"
                 )
             if steps.publish(entry):
