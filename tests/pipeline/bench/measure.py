@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK = 0.05
+_LOOKS_FOR_SIZE = 20
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -74,8 +75,8 @@ class _Watch(threading.Thread):
             family = _family(os.getpid())[1:]
             for pid in family:
                 self._look_at(pid)
-            # This takes the kernel longer.
-            if self._looks % 5 == 0:
+            # This takes the kernel longer: done each time, it would make a command a tenth slower.
+            if self._looks % _LOOKS_FOR_SIZE == 0:
                 sizes = {pid: _proportional(pid) for pid in family}
                 self.most = max(self.most, sum(sizes.values()))
                 workers = [sizes[pid] for pid in family if pid != self._driver and _is_python(pid)]
