@@ -75,7 +75,7 @@ class _Watch(threading.Thread):
             family = _family(os.getpid())[1:]
             for pid in family:
                 self._look_at(pid)
-            # This takes the kernel longer: done each time, it would make a command a tenth slower.
+            # This takes the kernel longer: at every fifth look, it made a command a tenth slower.
             if self._looks % _LOOKS_FOR_SIZE == 0:
                 sizes = {pid: _proportional(pid) for pid in family}
                 self.most = max(self.most, sum(sizes.values()))
