@@ -61,10 +61,11 @@ def begin(captures: Path, where: Path, *more: str, before: Sequence[str] = ()) -
 
 
 def check_interrupted(process: subprocess.Popen[str]) -> None:
-    """Press ctrl-C: the command says so, nothing else, and Java ends too."""
+    """Press ctrl-C: the command says so, nothing else, does not go on to its end, and Java ends too."""
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    done, said = process.communicate(timeout=300)
     assert said == "kbus-pipeline run: interrupted\n"
+    assert "report: " not in done
     assert process.returncode == 130
     deadline = time.monotonic() + 300
     while run("pgrep", "--pgroup", str(process.pid), "--runstates", "DRS").returncode == 0:
